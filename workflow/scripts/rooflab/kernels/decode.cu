@@ -6,218 +6,122 @@
 // Ranges are merged in the same launch: through the shared memory of a thread-block cluster (CLUSTER_MERGE 1, compute
 // capability >= 9.0), or by the block that arrives last, through global memory.
 //
-// Online softmax: M. Milakov, N. Gimelshein, arXiv:1805.02867. Splitting the sequence: T. Dao et al., Flash-Decoding, 2023.
+// Online softmax: M. Milakov, N. Gimelshein, arXiv:1805.02867. Splitting the sequence: T. Dao et al., Flash-Decoding,
+// 2023.
 //
-// Defined by the caller: KV_FORMAT (0 fp32, 1 fp16, 2 bf16, 3 fp8 e4m3 with an fp16 query and result), HEAD_SIZE,
-// BLOCK_HEADS, GROUP_PARTS (blocks that share a KV head), BLOCK_WARPS, ROWS_IN_FLIGHT, SPLITS, CLUSTER_MERGE.
+// The last of the files that make up the kernel, after decode_formats.cu, decode_rows.cu and decode_merge.cu.
 
-typedef unsigned int u32;
-typedef unsigned short u16;
-
-constexpr int kElements = KV_FORMAT == 0 ? 4 : KV_FORMAT == 3 ? 16 : 8;  // of K or V in a 16-byte vector
-constexpr int kQueryVectors = KV_FORMAT == 3 ? 2 : 1;                    // of the query beside one vector of K
-constexpr int kRowVectors = HEAD_SIZE / kElements;
-constexpr int kRowLanes = kRowVectors <= 2 ? 2 : kRowVectors <= 4 ? 4 : kRowVectors <= 8 ? 8 : kRowVectors <= 16 ? 16 : 32;
-constexpr int kLaneVectors = (kRowVectors + kRowLanes - 1) / kRowLanes;
-constexpr int kWidth = kLaneVectors * kElements;  // elements of a row that one lane holds
-constexpr int kWarpRows = 32 / kRowLanes;         // rows that a warp loads at once
-constexpr int kKept = kWidth / kWarpRows;         // elements of the warp's result that one lane ends up with
-constexpr int kPassRows = BLOCK_WARPS * ROWS_IN_FLIGHT * kWarpRows;
-constexpr int kThreads = BLOCK_WARPS * 32;
-constexpr int kOutputs = BLOCK_HEADS * HEAD_SIZE;
-constexpr int kWarpShare = BLOCK_WARPS <= 8 ? 1 : BLOCK_WARPS / 8;  // lanes that sum one output over the warps
-constexpr int kPadding = kWarpShare == 1 ? 0 : 32 / kWarpShare;     // keeps those lanes in different banks
-constexpr int kIdle = kThreads / kOutputs;
-constexpr int kSplitShare = kIdle >= 8 && SPLITS >= 8 ? 8 : kIdle >= 4 && SPLITS >= 4 ? 4 : kIdle >= 2 && SPLITS >= 2 ? 2 : 1;
-static_assert(HEAD_SIZE % 16 == 0, "a row is whole vectors, and lanes that share an output fill whole warps");
-
-struct alignas(16) Vector {
-    u32 word[4];
-};
-
-struct Shared {
-    float warp_maximum[BLOCK_HEADS][BLOCK_WARPS];
-    float warp_sum[BLOCK_HEADS][BLOCK_WARPS];
-    float warp_value[BLOCK_WARPS][kOutputs + kPadding];
+// One block per (sequence, KV head, part of its group, range), ranges fastest. query and out [B][Hq][HEAD_SIZE],
+// keys and values [B][Hkv][sequence][HEAD_SIZE]; scale is log2(e) / sqrt(HEAD_SIZE). For the global merge:
+// workspace holds blocks * (kOutputs + 2 * BLOCK_HEADS) floats, arrivals one zero per SPLITS blocks, which the launch
+// leaves at zero.
+extern "C" __global__ void __launch_bounds__(kThreads) CLUSTER_SHAPE
+decode_attention(const Vector* query, const Vector* keys, const Vector* values, void* out, float* workspace,
+                 u32* arrivals, int sequence, float scale) {
+    __shared__ Shared shared;
 #if CLUSTER_MERGE
-    float split_maximum[SPLITS][BLOCK_HEADS];
-    float split_sum[SPLITS][BLOCK_HEADS];
-    float split_value[SPLITS][kOutputs];
-#else
-    u32 arrived;
+    announce_start();
 #endif
-};
+    const int split = blockIdx.x % SPLITS;
+    const long long unit = blockIdx.x / SPLITS, first_result = unit * kOutputs;
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, column = lane % kRowLanes;
+    const int range = (sequence + SPLITS - 1) / SPLITS;
+    const int begin = split * range, end = min(sequence, begin + range);
+    int first = begin + warp * ROWS_IN_FLIGHT * kWarpRows + lane / kRowLanes;
+    keys += unit / GROUP_PARTS * sequence * kRowVectors;
+    values += unit / GROUP_PARTS * sequence * kRowVectors;
 
-// ---- instructions
-
-// 16 bytes read past L1, zeros where not `wanted`
-__device__ __forceinline__ Vector load(const Vector* address, bool wanted) {
-    Vector r;
-    asm volatile(
-        "{ .reg .pred wanted; setp.ne.s32 wanted, %5, 0;\n"
-        "mov.u32 %0, 0; mov.u32 %1, 0; mov.u32 %2, 0; mov.u32 %3, 0;\n"
-        "@wanted ld.global.nc.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4]; }"
-        : "=r"(r.word[0]), "=r"(r.word[1]), "=r"(r.word[2]), "=r"(r.word[3])
-        : "l"(address), "r"((int)wanted));
-    return r;
-}
-
-// a float that another block wrote
-__device__ __forceinline__ float load_fresh(const float* address) {
-    float r;
-    asm volatile("ld.global.cg.f32 %0, [%1];" : "=f"(r) : "l"(address) : "memory");
-    return r;
-}
-
-__device__ __forceinline__ float exponential2(float x) {
-    float r;
-    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(x));
-    return r;
-}
-
-__device__ __forceinline__ float from_half(u32 bits) {
-    float r;
-    asm("cvt.f32.f16 %0, %1;" : "=f"(r) : "h"((u16)bits));
-    return r;
-}
-
-__device__ __forceinline__ u16 to_half(float x) {
-    u16 r;
-    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(r) : "f"(x));
-    return r;
-}
-
-// two fp16 numbers in a word, from two e4m3 codes
-__device__ __forceinline__ u32 halves_from_e4m3(u32 codes) {
-    u32 r;
-#if __CUDA_ARCH__ >= 890
-    asm("cvt.rn.f16x2.e4m3x2 %0, %1;" : "=r"(r) : "h"((u16)codes));
-#else
-    r = 0;
-#pragma unroll
-    for (int i = 0; i < 2; ++i) {
-        const u32 code = codes >> (8 * i) & 0xff;
-        const float magnitude = from_half((code & 0x7f) << 7) * 256.0f;  // exponent bias 7 against 15
-        const u32 half = (code & 0x7f) == 0x7f ? 0x7fffu : (u32)to_half(magnitude);
-        r |= (half | (code & 0x80) << 8) << (16 * i);
-    }
-#endif
-    return r;
-}
-
-#if CLUSTER_MERGE
-#define CLUSTER_SHAPE __cluster_dims__(SPLITS, 1, 1)
-
-__device__ __forceinline__ void announce() { asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory"); }
-
-__device__ __forceinline__ void await_others() { asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory"); }
-
-// writes to the same shared variable of the cluster's first block
-__device__ __forceinline__ void store_first(float* own, float x) {
-    u32 address = (u32)__cvta_generic_to_shared(own);
-    asm volatile("mapa.shared::cluster.u32 %0, %1, 0;" : "=r"(address) : "r"(address));
-    asm volatile("st.shared::cluster.f32 [%0], %1;" ::"r"(address), "f"(x) : "memory");
-}
-#else
-#define CLUSTER_SHAPE
-#endif
-
-// ---- number formats
-
-__device__ __forceinline__ void widen_halves(u32 word, float* out) {
-    out[0] = from_half(word & 0xffff);
-    out[1] = from_half(word >> 16);
-}
-
-__device__ __forceinline__ void widen_key_or_value(const Vector& x, float* out) {
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-#if KV_FORMAT == 0
-        out[i] = __uint_as_float(x.word[i]);
-#elif KV_FORMAT == 1
-        widen_halves(x.word[i], out + 2 * i);
-#elif KV_FORMAT == 2
-        out[2 * i] = __uint_as_float(x.word[i] << 16);
-        out[2 * i + 1] = __uint_as_float(x.word[i] & 0xffff0000u);
-#else
-        widen_halves(halves_from_e4m3(x.word[i] & 0xffff), out + 4 * i);
-        widen_halves(halves_from_e4m3(x.word[i] >> 16), out + 4 * i + 2);
-#endif
-    }
-}
-
-__device__ __forceinline__ void widen_query(const Vector* x, float* out) {
-#if KV_FORMAT == 3
-#pragma unroll
-    for (int i = 0; i < 8; ++i) widen_halves(x[i / 4].word[i % 4], out + 2 * i);
-#else
-    widen_key_or_value(x[0], out);
-#endif
-}
-
-__device__ __forceinline__ void store_result(void* out, long long index, float x) {
-#if KV_FORMAT == 0
-    ((float*)out)[index] = x;
-#elif KV_FORMAT == 2
-    const u32 bits = __float_as_uint(x);  // to nearest, ties to even
-    ((u16*)out)[index] = x != x ? (u16)0x7fff : (u16)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
-#else
-    ((u16*)out)[index] = to_half(x);
-#endif
-}
-
-// ---- attention of one block
-
-struct Rows {
-    Vector key[ROWS_IN_FLIGHT][kLaneVectors], value[ROWS_IN_FLIGHT][kLaneVectors];
-};
-
-__device__ __forceinline__ const Vector* lane_address(const Vector* rows, long long row, int vector) {
-    return rows + row * kRowVectors + vector;
-}
-
-// the lane's part of ROWS_IN_FLIGHT rows, kWarpRows apart, of which those below `end` exist
-__device__ __forceinline__ void load_rows(const Vector* rows, int first, int end, int column, Vector (*out)[kLaneVectors]) {
-#pragma unroll
-    for (int u = 0; u < ROWS_IN_FLIGHT; ++u)
-#pragma unroll
-        for (int j = 0; j < kLaneVectors; ++j) {
-            const int row = first + u * kWarpRows, vector = column + j * kRowLanes;
-            out[u][j] = load(lane_address(rows, row, vector), row < end && vector < kRowVectors);
-        }
-}
-
-// score[u][h] in units of log2, minus infinity for a row that does not exist; raises maximum[h] to the warp's largest
-__device__ __forceinline__ void score_rows(const Rows& rows, const float (*query)[kWidth], int first, int end,
-                                           float (*score)[BLOCK_HEADS], float* maximum) {
-#pragma unroll
-    for (int u = 0; u < ROWS_IN_FLIGHT; ++u) {
-        float key[kWidth];
-#pragma unroll
-        for (int j = 0; j < kLaneVectors; ++j) widen_key_or_value(rows.key[u][j], key + j * kElements);
-#pragma unroll
-        for (int h = 0; h < BLOCK_HEADS; ++h) {
-            float even = 0.0f, odd = 0.0f;
-#pragma unroll
-            for (int i = 0; i < kWidth; i += 2) {
-                even = fmaf(key[i], query[h][i], even);
-                odd = fmaf(key[i + 1], query[h][i + 1], odd);
-            }
-            score[u][h] = even + odd;
-        }
-    }
-#pragma unroll
-    for (int u = 0; u < ROWS_IN_FLIGHT; ++u)
-#pragma unroll
-        for (int h = 0; h < BLOCK_HEADS; ++h) {
-#pragma unroll
-            for (int step = kRowLanes / 2; step > 0; step /= 2) score[u][h] += __shfl_xor_sync(~0u, score[u][h], step);
-            if (first + u * kWarpRows >= end) score[u][h] = -INFINITY_BITS;
-            maximum[h] = fmaxf(maximum[h], score[u][h]);
-        }
+    Vector raw[BLOCK_HEADS][kLaneVectors * kQueryVectors];
 #pragma unroll
     for (int h = 0; h < BLOCK_HEADS; ++h)
 #pragma unroll
-        for (int step = kRowLanes; step < 32; step *= 2)
-            maximum[h] = fmaxf(maximum[h], __shfl_xor_sync(~0u, maximum[h], step));
+        for (int j = 0; j < kLaneVectors * kQueryVectors; ++j) {
+            const int vector = column + j / kQueryVectors * kRowLanes;
+            const long long row = (unit * BLOCK_HEADS + h) * kRowVectors;
+            raw[h][j] = load(query + (row + vector) * kQueryVectors + j % kQueryVectors, vector < kRowVectors);
+        }
+    Rows rows;
+    load_rows(keys, first, end, column, rows.key);
+    load_rows(values, first, end, column, rows.value);
+
+    float scaled[BLOCK_HEADS][kWidth], maximum[BLOCK_HEADS], sum[BLOCK_HEADS], value[BLOCK_HEADS][kWidth];
+#pragma unroll
+    for (int h = 0; h < BLOCK_HEADS; ++h) {
+#pragma unroll
+        for (int j = 0; j < kLaneVectors; ++j) widen_query(raw[h] + j * kQueryVectors, scaled[h] + j * kElements);
+#pragma unroll
+        for (int i = 0; i < kWidth; ++i) {
+            scaled[h][i] *= scale;
+            value[h][i] = 0.0f;
+        }
+        maximum[h] = kMinusInfinity;
+        sum[h] = 0.0f;
+    }
+
+    for (int pass = begin;; pass += kPassRows) {
+        float score[ROWS_IN_FLIGHT][BLOCK_HEADS], largest[BLOCK_HEADS];
+        const bool last = pass + kPassRows >= end;
+        score_rows(rows, scaled, first, end, score);
+#pragma unroll
+        for (int h = 0; h < BLOCK_HEADS; ++h) largest[h] = maximum[h];
+        warp_maximum(score, largest);
+        if (last) block_maximum(shared, warp, lane, largest);
+        weigh_rows(rows, score, maximum, largest, sum, value);
+#pragma unroll
+        for (int h = 0; h < BLOCK_HEADS; ++h) maximum[h] = largest[h];
+        if (last) break;
+        first += kPassRows;
+        load_rows(keys, first, end, column, rows.key);
+        load_rows(values, first, end, column, rows.value);
+    }
+
+    const int offset = warp_sum<kRowLanes, kWidth / 2>(lane, sum, value);
+    share_warp_sums(shared, warp, lane, offset, sum, value);
+#if CLUSTER_MERGE
+    const Partial partial = {shared.split_maximum[0], shared.split_sum[0], shared.split_value[0]};
+    await_cluster();  // the first block has started, so its shared memory may be written
+#elif SPLITS > 1
+    float* const norms = workspace + (long long)gridDim.x * kOutputs;
+    const Partial partial = {norms + unit * SPLITS * BLOCK_HEADS, norms + (gridDim.x + unit * SPLITS) * BLOCK_HEADS,
+                             workspace + unit * SPLITS * kOutputs};
+#endif
+    for (int item = threadIdx.x; item < kOutputs * kWarpShare; item += kThreads) {
+        const int output = item / kWarpShare, share = item % kWarpShare, head = output / HEAD_SIZE;
+        float block_sum = 0.0f, block_value = 0.0f;
+#pragma unroll
+        for (int w = 0; w < BLOCK_WARPS; w += kWarpShare) {
+            block_sum += shared.warp_sum[head][w + share];
+            block_value += shared.warp_value[w + share][output];
+        }
+        block_sum = add_lanes(block_sum, kWarpShare);
+        block_value = add_lanes(block_value, kWarpShare);
+        if (share > 0) continue;
+#if SPLITS > 1
+        put(partial.value + split * kOutputs + output, block_value);
+        if (output % HEAD_SIZE == 0) put(partial.sum + split * BLOCK_HEADS + head, block_sum);
+#else
+        store_result(out, first_result + output, block_value / block_sum);
+#endif
+    }
+#if SPLITS > 1
+#pragma unroll
+    for (int h = 0; h < BLOCK_HEADS; ++h)
+        if (threadIdx.x == 0) put(partial.maximum + split * BLOCK_HEADS + h, maximum[h]);
+#if CLUSTER_MERGE
+    announce_writes();
+    await_cluster();
+    if (split > 0) return;
+#else
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        __threadfence();
+        shared.arrived = atomicAdd(arrivals + unit, 1u);
+    }
+    __syncthreads();
+    if (shared.arrived != SPLITS - 1) return;
+    __threadfence();
+    if (threadIdx.x == 0) arrivals[unit] = 0;
+#endif
+    merge_splits(partial, out, first_result);
+#endif
 }

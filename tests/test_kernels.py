@@ -1,0 +1,134 @@
+"""Every kernel compiles for every compute capability the project claims, with NVIDIA's compiler and no GPU."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from rooflab import nvrtc
+from rooflab.cuda_bandwidth import CONFIGS
+from rooflab.cuda_decode_configs import FORMATS, FusedConfig, fused_configs, kernel_defines
+
+CLAIMED = (70, 75, 80, 86, 89, 90, 100, 120)
+SHARED_LIMIT = 48 * 1024
+
+LIBRARIES = [library for library in nvrtc.find_libraries() if ".alt." not in library.name]
+needs_nvrtc = pytest.mark.skipif(not LIBRARIES, reason="no NVRTC wheel (pip install nvidia-cuda-nvrtc-cu12)")
+
+H200 = {"capability": 90, "sm_count": 132, "limit": 24}
+
+
+def compilers() -> Iterator[tuple[Path, int]]:
+    for library in LIBRARIES:
+        known = nvrtc.supported_architectures(library)
+        yield from ((library, architecture) for architecture in CLAIMED if architecture in known)
+
+
+def decode_ptx(library: Path, architecture: int, dtype: str, head_dim: int, group: int, config: FusedConfig) -> str:
+    defines = kernel_defines(dtype, head_dim, group, config)
+    text, machine_code = nvrtc.compile_kernel(library, "decode", architecture, defines)
+    assert machine_code
+    return text
+
+
+def shared_bytes(text: str) -> int:
+    return sum(int(size) for size in re.findall(r"\.shared [^\n]*\[(\d+)\];", text))
+
+
+def test_kernels_include_nothing_and_name_their_machine_nowhere() -> None:
+    for name in nvrtc.KERNELS:
+        assert "#include" not in nvrtc.kernel_source(name)
+
+
+def test_every_kernel_file_belongs_to_a_kernel() -> None:
+    listed = {file for files in nvrtc.KERNELS.values() for file in files}
+    assert listed == {path.name for path in nvrtc.FOLDER.iterdir()}
+
+
+@needs_nvrtc
+def test_the_claimed_capabilities_are_all_compiled_for() -> None:
+    newest = max(nvrtc.version(library) for library in LIBRARIES if nvrtc.version(library)[0] == 12)
+    assert newest >= (12, 8)
+    assert set(CLAIMED) <= {architecture for _, architecture in compilers()}
+
+
+@needs_nvrtc
+@pytest.mark.parametrize(("library", "architecture"), compilers())
+def test_bandwidth_compiles(library: Path, architecture: int) -> None:
+    for loads in {config.loads_in_flight for configs in CONFIGS.values() for config in configs}:
+        text, _ = nvrtc.compile_kernel(
+            library, "bandwidth", architecture, {"LOADS_IN_FLIGHT": loads, "RESIDENT": loads % 2}
+        )
+        assert all(f".entry {name}(" in text for name in ("read_only", "read_and_sum", "write_only", "triad", "empty"))
+
+
+@needs_nvrtc
+def test_resident_loads_bypass_l1_and_the_others_do_not_allocate_in_it() -> None:
+    texts = [
+        nvrtc.compile_kernel(LIBRARIES[0], "bandwidth", 90, {"LOADS_IN_FLIGHT": 4, "RESIDENT": resident})[0]
+        for resident in (0, 1)
+    ]
+    assert "ld.global.nc.L1::no_allocate.v4" in texts[0]
+    assert "ld.global.cg.v4" not in texts[0]
+    assert "ld.global.cg.v4" in texts[1]
+
+
+@needs_nvrtc
+@pytest.mark.parametrize(("library", "architecture"), compilers())
+@pytest.mark.parametrize("dtype", FORMATS)
+def test_decode_compiles(library: Path, architecture: int, dtype: str) -> None:
+    decode_ptx(library, architecture, dtype, 64, 1, FusedConfig(8, 4, 1, cluster=False, heads=1))
+    decode_ptx(library, architecture, dtype, 80, 4, FusedConfig(4, 1, 8, cluster=False, heads=2))
+
+
+@needs_nvrtc
+@pytest.mark.parametrize("architecture", [90, 100, 120])
+@pytest.mark.parametrize("splits", [2, 8])
+def test_cluster_merge_compiles_to_a_cluster_launch(architecture: int, splits: int) -> None:
+    text = decode_ptx(LIBRARIES[0], architecture, "fp16", 64, 1, FusedConfig(4, 4, splits, cluster=True, heads=1))
+    assert f".reqnctapercluster {splits}, 1, 1" in text
+    assert "atom." not in text
+
+
+@needs_nvrtc
+@pytest.mark.parametrize("dtype", FORMATS)
+@pytest.mark.parametrize(("head_dim", "group"), [(32, 1), (64, 4), (80, 1), (96, 2), (128, 8), (256, 1)])
+def test_a_block_keeps_its_arrays_in_registers_and_fits_into_shared_memory(
+    dtype: str, head_dim: int, group: int
+) -> None:
+    for config in fused_configs(dtype, head_dim, group, units=8, sequence=512, **H200)[::8]:
+        text = decode_ptx(LIBRARIES[0], 90, dtype, head_dim, group, config)
+        assert "__local_depot" not in text, config
+        assert 0 < shared_bytes(text) <= SHARED_LIMIT, config
+
+
+@needs_nvrtc
+def test_a_kernel_that_does_not_compile_says_why() -> None:
+    with pytest.raises(nvrtc.NvrtcError, match='identifier "KV_FORMAT" is undefined|KV_FORMAT'):
+        nvrtc.compile_kernel(LIBRARIES[0], "decode", 90, {"HEAD_SIZE": 64})
+
+
+def test_no_library_is_found_where_there_is_none(tmp_path: Path) -> None:
+    assert nvrtc.find_libraries([str(tmp_path)]) == []
+
+
+@pytest.mark.parametrize("dtype", FORMATS)
+@pytest.mark.parametrize(
+    ("group", "units", "sequence"), [(1, 8, 1), (1, 8, 1024), (8, 4, 131), (1, 2048, 4096), (7, 1, 77)]
+)
+@pytest.mark.parametrize("capability", [75, 90])
+def test_configurations_fit_the_shape(dtype: str, group: int, units: int, sequence: int, capability: int) -> None:
+    configs = fused_configs(dtype, 128, group, units, sequence, capability, sm_count=132, limit=24)
+    assert 1 <= len(configs) <= 24
+    assert len(set(configs)) == len(configs)
+    assert all(group % config.heads == 0 for config in configs)
+    assert all(config.splits in (2, 4, 8) and capability >= 90 for config in configs if config.cluster)
+    assert all(config.warps * 32 <= 1024 for config in configs)
+
+
+def test_a_full_chip_is_not_split_first_and_an_empty_one_is() -> None:
+    full = fused_configs("fp16", 64, 1, units=2048, sequence=4096, **H200)
+    small = fused_configs("fp16", 64, 1, units=8, sequence=1024, **H200)
+    assert full[0].splits == 1
+    assert small[0].cluster
+    assert small[0].splits == 8

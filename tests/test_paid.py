@@ -1,0 +1,124 @@
+"""A paid program publishes once, adopts, refuses the wrong machine, and never lets a failure stand in the way."""
+
+from pathlib import Path
+
+import pytest
+from rooflab import identity, ledger, locks, paid, plan, records
+from rooflab.protocol import Bench
+from rooflab.station import Station
+
+CPU = {"name": "Some CPU", "cores_physical": 2, "threads": 2}
+
+
+@pytest.fixture
+def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> paid.Job:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(locks, "host_lock", lambda name: tmp_path / f"{name}.lock")
+    point = plan.point("launch_floor", "cpu", "launch_floor", warmups=1, iterations=10)
+    return paid.Job(point.spec, Path("results/here") / point.file())
+
+
+def station(side: str = "cpu", **changes: object) -> Station:
+    return Station(Bench(), CPU | changes)
+
+
+def floor(spec: dict, bench: Bench) -> paid.Measurement:
+    series = bench.sync_each(lambda: None, name="sync_each", implementation="x", warmups=1, iterations=spec["iterations"])
+    return paid.Measurement(operator="empty_launch", series=[series])
+
+
+def test_a_measurement_is_published_under_its_key_and_trusted(job: paid.Job, capsys: pytest.CaptureFixture[str]) -> None:
+    paid.run(floor, "cpu", job, station)
+    record = records.read_record(job.out)
+    assert record["status"] == "measured" and len(record["series"][0]["samples_s"]) == 10
+    assert "launch_floor" in capsys.readouterr().out
+    assert not list(job.out.parent.glob("*.part"))
+
+
+def test_what_an_orphan_published_is_adopted_not_measured_again(job: paid.Job) -> None:
+    paid.run(floor, "cpu", job, station)
+    before = job.out.read_bytes()
+    paid.run(lambda spec, bench: pytest.fail("measured twice"), "cpu", job, station)
+    assert job.out.read_bytes() == before
+
+
+def test_a_failure_is_a_record_with_its_remedy(job: paid.Job) -> None:
+    def fails(spec: dict, bench: Bench) -> paid.Measurement:
+        raise paid.Failed("no memory left", "close the other program")
+
+    paid.run(fails, "cpu", job, station)
+    record = records.read_record(job.out)
+    assert (record["status"], record["reason"], record["remedy"]) == ("failed", "no memory left", "close the other program")
+
+
+def test_a_failed_attempt_is_planned_again_without_touching_its_record(job: paid.Job) -> None:
+    from rooflab import session
+
+    def fails(spec: dict, bench: Bench) -> paid.Measurement:
+        raise paid.Failed("busy", "wait")
+
+    paid.run(fails, "cpu", job, station)
+    point = plan.Point("launch_floor", "cpu", "launch_floor", job.spec)
+    [again] = session.planned_files(job.session_dir, [point])
+    assert again == job.session_dir / point.file(2)
+    first = job.out.read_bytes()
+    paid.run(floor, "cpu", paid.Job(job.spec, again), station)
+    assert job.out.read_bytes() == first and records.read_record(again)["attempt"] == 2
+    assert session.planned_files(job.session_dir, [point]) == [again]
+
+
+def test_unsupported_is_final(job: paid.Job) -> None:
+    from rooflab import session
+
+    def cannot(spec: dict, bench: Bench) -> paid.Measurement:
+        raise paid.Unsupported("no such unit")
+
+    paid.run(cannot, "cpu", job, station)
+    point = plan.Point("launch_floor", "cpu", "launch_floor", job.spec)
+    assert session.planned_files(job.session_dir, [point]) == [job.out]
+
+
+@pytest.mark.parametrize("change", [{"name": "Other CPU"}, {"cores_physical": 4}, {"threads": 4}])
+def test_another_host_is_refused_before_measuring(job: paid.Job, change: dict) -> None:
+    paid.run(floor, "cpu", job, station)
+    other = paid.Job(job.spec, job.out.with_name(job.out.name.replace(".json", ".2.json")))
+    with pytest.raises(identity.WrongMachine, match="not the one of the session here"):
+        paid.run(lambda spec, bench: pytest.fail("measured"), "cpu", other, lambda side: station(**change))
+    assert not other.out.exists()
+
+
+def test_another_card_of_the_same_model_goes_on_and_another_power_limit_does_not() -> None:
+    card = {"name": "NVIDIA H200", "sm_count": 132, "mig": None, "power_limit_w": 700.0, "memory_bytes": 150e9}
+    assert identity._differences("gpu", card | {"uuid": "GPU-1"}, card | {"uuid": "GPU-2", "memory_bytes": 150.1e9}) == []
+    assert identity._differences("gpu", card, card | {"power_limit_w": 500.0}) != []
+    assert identity._differences("gpu", card, card | {"sm_count": 16, "mig": "1g.18gb"}) != []
+    assert identity._differences("gpu", card, card | {"memory_bytes": 100e9}) != []
+
+
+def test_an_unexpected_error_writes_nothing_and_exits_non_zero(
+    job: paid.Job, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.argv", ["x", "--spec", records.canonical_json(job.spec), "--out", str(job.out), "--log", "l.log"])
+
+    def breaks(spec: dict, bench: Bench) -> paid.Measurement:
+        raise RuntimeError("device lost")
+
+    with pytest.raises(SystemExit) as stop:
+        paid.main(breaks, "cpu")
+    assert stop.value.code == paid.RESULTS_LOST and not job.out.exists()
+    assert "device lost" in capsys.readouterr().err and "Traceback" in Path("l.log").read_text()
+
+
+def test_the_ledger_counts_ended_and_interrupted_jobs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    book = tmp_path / "ledger.jsonl"
+    clock = iter([100.0, 110.0, 200.0, 205.0])
+    monkeypatch.setattr("time.time", lambda: next(clock))
+    ledger.append(book, "start", job="a", stage="gpu/gemm", price_usd_per_hour=3.6)
+    ledger.append(book, "end", job="a", stage="gpu/gemm")
+    ledger.append(book, "start", job="b", stage="gpu/decode", price_usd_per_hour=3.6)
+    ledger.append(book, "pulse", job="b", stage="gpu/decode")
+    book.write_text(book.read_text() + '{"event": "pul')
+    told = ledger.summary(book)
+    assert told["paid_s"] == 15.0 and told["interrupted"] == 1
+    assert told["usd"] == pytest.approx(15 / 3600 * 3.6)
+    assert told["stages"] == {"gpu/decode": 5.0, "gpu/gemm": 10.0}

@@ -1,0 +1,104 @@
+"""The file name is the key: exactly what changes a number changes a name."""
+
+import copy
+from pathlib import Path
+
+import pytest
+import yaml
+from rooflab import plan
+from rooflab.configuration import checked
+from rooflab.plan import session_points
+
+SHIPPED = checked(yaml.safe_load((Path(__file__).parents[1] / "config.yaml").read_text()))
+
+
+def files(config: dict, with_gpu: bool = True) -> set[str]:
+    return {p.file() for p in session_points(config, with_gpu)}
+
+
+def changed(path: str, value: object) -> dict:
+    config = copy.deepcopy(SHIPPED)
+    *groups, leaf = path.split(".")
+    place = config
+    for group in groups:
+        place = place[group]
+    place[leaf] = value
+    return checked(config)
+
+
+def stages(names: set[str]) -> set[str]:
+    return {"/".join(Path(name).parts[:2]) for name in names}
+
+
+def test_a_gpu_session_is_the_lab() -> None:
+    names = {name.rsplit(".", 2)[0] for name in files(SHIPPED)}
+    assert {"gpu/device", "gpu/launch_floor", "gpu/bandwidth/d2d", "gpu/gemm/fp8_e4m3-n4096"} <= names
+    assert {f"gpu/decode/minigpt-{d}-S{s}" for d in ("fp32", "fp16", "bf16") for s in (128, 256, 512, 1024)} <= names
+    assert {f"cpu/decode/minigpt-fp32-S{s}" for s in (128, 256, 512, 1024)} <= names
+
+
+def test_a_cpu_session_has_no_gpu_file() -> None:
+    assert stages(files(SHIPPED, with_gpu=False)).isdisjoint({"gpu/gemm", "gpu/decode"})
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "pending"),
+    [
+        ("gemm.iterations", 50, {"gpu/gemm"}),
+        ("gemm.warmups", 4, {"gpu/gemm"}),
+        ("decode.iterations", 500, {"gpu/decode"}),
+        ("bandwidth.samples", 5, {"gpu/bandwidth"}),
+        ("cpu.decode.iterations", 500, {"cpu/decode"}),
+        ("minigpt.head_dim", 128, {"gpu/decode", "cpu/decode"}),
+        ("minigpt.seed", 1, {"gpu/decode", "cpu/decode"}),
+        ("price_usd_per_hour", 2.5, set()),
+        ("plot.dpi", 100, set()),
+        ("budget_usd", 1, set()),
+        ("allow_shared_gpu", True, set()),
+    ],
+)
+def test_exactly_the_affected_stage_is_pending(path: str, value: object, pending: set[str]) -> None:
+    after = files(changed(path, value))
+    assert stages(after - files(SHIPPED)) == pending
+    assert len(after) == len(files(SHIPPED))
+
+
+def test_one_more_dtype_adds_only_its_own_files() -> None:
+    after = files(changed("gemm.dtypes", ["fp32", "fp16", "bf16", "fp8_e4m3", "fp64"]))
+    assert {name.rsplit(".", 2)[0] for name in after - files(SHIPPED)} == {"gpu/gemm/fp64-n4096", "gpu/gemm/fp64-n8192"}
+
+
+def test_going_back_to_the_old_value_finds_the_old_files() -> None:
+    assert files(changed("gemm.iterations", 100)) == files(SHIPPED)
+
+
+def test_a_raised_protocol_version_is_that_stage_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = files(SHIPPED)
+    monkeypatch.setitem(plan.PROTOCOL, "bandwidth", 99)
+    assert stages(files(SHIPPED) - before) == {"gpu/bandwidth", "cpu/bandwidth"}
+
+
+def test_other_weights_are_another_measurement() -> None:
+    config = copy.deepcopy(SHIPPED)
+    config["minigpt"] |= {"weights": "w.npz", "weights_sha256": "a" * 64}
+    assert stages(files(checked(config)) - files(SHIPPED)) == {"gpu/decode", "cpu/decode"}
+
+
+def test_no_path_depends_on_the_order_of_keys() -> None:
+    config = {k: SHIPPED[k] for k in reversed(SHIPPED)}
+    config["gemm"] = {k: SHIPPED["gemm"][k] for k in reversed(SHIPPED["gemm"])}
+    assert files(config) == files(SHIPPED)
+
+
+def test_attempts_are_counted_by_their_files(tmp_path: Path) -> None:
+    point = session_points(SHIPPED, False)[0]
+    for number in (1, 2):
+        path = tmp_path / point.file(number)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("{}")
+    assert [p.name for p in plan.attempts(tmp_path, point)] == [f"device.{point.key}.json", f"device.{point.key}.2.json"]
+
+
+def test_a_given_cpu_roofline_is_not_measured() -> None:
+    after = stages(files(changed("cpu.roofline_file", "mine.json")))
+    assert "cpu/gemm" not in after and "cpu/bandwidth" not in after and "cpu/decode" in after

@@ -1,0 +1,92 @@
+"""The config, checked: an unknown key, a wrong type or an impossible value stops before any job, with one line."""
+
+from collections.abc import Iterator
+from difflib import get_close_matches
+from typing import Any
+
+from jsonschema import ValidationError
+
+from rooflab.records import canonical, validator
+
+
+class ConfigError(ValueError):
+    """One line that names the key, what was seen and what is allowed."""
+
+
+def checked(config: dict[str, Any]) -> dict[str, Any]:
+    """The config with integral floats as integers. Raises ConfigError."""
+    clean: dict[str, Any] = canonical(config)
+    error = min(_errors(clean), key=lambda e: len(e.absolute_path), default=None)
+    if error is not None:
+        raise ConfigError(_one_line(error))
+    _check_sense(clean)
+    return clean
+
+
+def _errors(config: dict[str, Any]) -> Iterator[ValidationError]:
+    yield from validator("config").iter_errors(config)
+
+
+def _one_line(error: ValidationError) -> str:
+    where = ".".join(map(str, error.absolute_path))
+    properties = error.schema.get("properties", {}) if isinstance(error.schema, dict) else {}
+    if error.validator == "additionalProperties":
+        unknown = sorted(set(error.instance) - set(properties))[0]
+        near = get_close_matches(unknown, list(properties), 1)
+        hint = f"did you mean {near[0]!r}?" if near else f"known keys: {', '.join(properties)}"
+        return f"config: unknown key {_join(where, unknown)!r}; {hint}"
+    if error.validator == "required":
+        missing = next(key for key in error.validator_value if key not in error.instance)
+        return f"config: the key {_join(where, missing)!r} is missing; take it from the shipped config.yaml"
+    seen = repr(error.instance)
+    number = " (a number given by --config inside a mapping arrives as text: write it in config.yaml)"
+    text = isinstance(error.instance, str) and error.validator == "type"
+    return f"config: {where}: {seen} is not allowed; expected {_allowed(error)}" + (number if text else "")
+
+
+def _join(where: str, key: str) -> str:
+    return f"{where}.{key}" if where else key
+
+
+def _allowed(error: ValidationError) -> str:
+    value = error.validator_value
+    match error.validator:
+        case "type":
+            return " or ".join(value) if isinstance(value, list) else str(value)
+        case "enum":
+            return "one of " + ", ".join(map(str, value))
+        case "minimum":
+            return f"at least {value}"
+        case "exclusiveMinimum":
+            return f"more than {value}"
+        case "maximum":
+            return f"at most {value}"
+        case "minItems":
+            return "at least one entry"
+        case "uniqueItems":
+            return "each entry once"
+        case "pattern":
+            return f"text like {value}"
+        case "anyOf":
+            return "a number, null, or a mapping from session to number"
+    return error.message
+
+
+def _check_sense(config: dict[str, Any]) -> None:
+    """What a schema cannot say."""
+    model = config["minigpt"]
+    if model["heads"] % model["kv_heads"]:
+        raise ConfigError(f"config: minigpt.kv_heads: {model['kv_heads']} does not divide heads ({model['heads']})")
+    for side, decode in (("", config["decode"]), ("cpu.", config["cpu"]["decode"])):
+        longest = max(decode["sequence_lengths"])
+        if longest > model["context"]:
+            raise ConfigError(
+                f"config: {side}decode.sequence_lengths: {longest} is longer than minigpt.context ({model['context']})"
+            )
+    if model["weights"] is not None and model["weights_sha256"] is None:
+        raise ConfigError(
+            "config: minigpt.weights is given without minigpt.weights_sha256; paste the line that this prints: "
+            f"sha256sum {model['weights']} | awk '{{print \"  weights_sha256: \" $1}}'"
+        )
+    if model["weights"] is None and model["weights_sha256"] is not None:
+        raise ConfigError("config: minigpt.weights_sha256 is given without minigpt.weights; give the file or remove it")

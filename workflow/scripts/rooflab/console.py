@@ -1,0 +1,21 @@
+"""Keeps Snakemake's own noise down: the programs say their one line themselves."""
+
+import logging
+
+NOISE = ("Select jobs to execute", "Execute ", "Assuming unrestricted shared", "Using workflow specific profile", "Reasons:")
+
+
+class Quiet(logging.Filter):
+    """Passes everything but Snakemake's scheduling chatter."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        return not record.getMessage().lstrip().startswith(NOISE)
+
+
+def hush() -> None:
+    """Hangs the filter on Snakemake's logger and its handlers, once."""
+    from snakemake.logging import logger
+
+    for place in (logger, *logger.handlers):
+        if not any(isinstance(each, Quiet) for each in place.filters):
+            place.addFilter(Quiet())

@@ -1,0 +1,36 @@
+"""Is this the machine the session was begun on? Compared before a second is spent."""
+
+from pathlib import Path
+from typing import Any
+
+from rooflab.records import RecordError, read_record
+
+MEMORY_TOLERANCE = 0.02
+EXACT = {"gpu": ("name", "sm_count", "mig", "power_limit_w"), "cpu": ("name", "cores_physical", "threads")}
+
+
+class WrongMachine(Exception):
+    """The live device is not the one that the session's records came from."""
+
+
+def check(session_dir: Path, side: str, live: dict[str, Any]) -> None:
+    """Raises WrongMachine if any record of this side was taken on another kind of device. Another card of the model passes."""
+    for path in sorted((session_dir / side).rglob("*.json")):
+        try:
+            known = read_record(path)["device"]
+        except RecordError as error:
+            raise WrongMachine(str(error)) from error
+        differences = _differences(side, known, live)
+        if differences:
+            raise WrongMachine(
+                f"this machine is not the one of the session {session_dir.name} ({'; '.join(differences)}; compared with "
+                f"{path.name}). To measure this machine: snakemake --cores 1 --config session={session_dir.name}-2"
+            )
+
+
+def _differences(side: str, known: dict[str, Any], live: dict[str, Any]) -> list[str]:
+    found = [f"{k}: {known.get(k)} there, {live.get(k)} here" for k in EXACT[side] if known.get(k) != live.get(k)]
+    before, here = known.get("memory_bytes"), live.get("memory_bytes")
+    if before and here and abs(here / before - 1) > MEMORY_TOLERANCE:
+        found.append(f"memory: {before / 2**30:.1f} GiB there, {here / 2**30:.1f} GiB here")
+    return found

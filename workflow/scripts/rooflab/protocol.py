@@ -1,0 +1,202 @@
+"""How things are timed: warm-up, synchronise, timed block, synchronise. Which device it is stays outside.
+
+A `Bench` is handed a clock, a sleep, the device's synchronise and its state; tests hand it fakes and check the order
+of events. Every method returns one *series*: the seconds of each timed sample, and how they were taken.
+"""
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+Call = Callable[[], Any]
+Series = dict[str, Any]
+PULSE_S = 5.0
+
+
+def _nothing() -> None:
+    return None
+
+
+def _silent(text: str) -> None:
+    return None
+
+
+def _no_state() -> dict[str, Any]:
+    return {}
+
+
+@dataclass
+class Bench:
+    """Times calls on one device.
+
+    `synchronize` returns when the device is idle (nothing to do on a CPU); `state` reads the chip's state (clocks,
+    watts, throttle reasons) and is never called inside a timed region; `pulse` is the sign of life; `device` is what a
+    GPU stage works on, `weights_path` the checkpoint the user gave.
+    """
+
+    synchronize: Callable[[], Any] = _nothing
+    state: Callable[[], dict[str, Any]] = _no_state
+    pulse: Callable[[str], None] = _silent
+    clock: Callable[[], float] = time.perf_counter
+    sleep: Callable[[float], None] = time.sleep
+    weights_path: str | None = None
+    device: Any = None
+
+    def warm_up(self, call: Call, times: int) -> None:
+        """Untimed calls, then an idle device."""
+        for _ in range(times):
+            call()
+        self.synchronize()
+
+    def timed(self, call: Call, times: int) -> float:
+        """Seconds of `times` calls between two synchronisations of the device."""
+        self.synchronize()
+        start = self.clock()
+        for _ in range(times):
+            call()
+        self.synchronize()
+        return self.clock() - start
+
+    def sync_each(
+        self,
+        call: Call,
+        *,
+        name: str,
+        implementation: str,
+        warmups: int,
+        iterations: int,
+        launch: str = "python",
+        cache: str | None = "warm",
+        nodes: int = 1,
+    ) -> Series:
+        """One sample per call, the device synchronised on both sides of each. `nodes`: kernels one call replays."""
+        before = self.state()
+        self.warm_up(call, warmups)
+        samples = []
+        for index in range(iterations):
+            samples.append(self.timed(call, 1))
+            if index % 100 == 0:
+                self.pulse(name)
+        timing = "graph" if launch == "graph" and nodes > 1 else "sync_each"
+        chip = {"before": before, "during": self._state_under_load(call), "after": self.state()}
+        return _series(name, implementation, launch, timing, cache, warmups, nodes, samples, chip)
+
+    def blocks(
+        self,
+        call: Call,
+        *,
+        name: str,
+        implementation: str,
+        warmups: int,
+        iterations_per_block: int,
+        blocks: int,
+        gap_s: float = 0.0,
+        launch: str = "python",
+        cache: str | None = None,
+    ) -> Series:
+        """`blocks` samples of `iterations_per_block` calls, each bounded by synchronisation, idle for `gap_s` between."""
+        before = self.state()
+        self.warm_up(call, warmups)
+        samples = []
+        for _ in range(blocks):
+            if gap_s > 0:
+                self.sleep(gap_s)
+            samples.append(self.timed(call, iterations_per_block))
+            self.pulse(name)
+        chip = {"before": before, "during": self._state_under_load(call), "after": self.state()}
+        return _series(name, implementation, launch, "blocks", cache, warmups, iterations_per_block, samples, chip)
+
+    def burst(
+        self,
+        call: Call,
+        *,
+        name: str,
+        implementation: str,
+        warmups: int,
+        block_s: float,
+        blocks: int,
+        gap_s: float,
+        launch: str = "python",
+    ) -> Series:
+        """Short blocks of about `block_s` with idle gaps: what the chip does before its power limit speaks."""
+        self.warm_up(call, warmups)
+        count = max(1, round(block_s / self._seconds_per_call(call)))
+        return self.blocks(
+            call,
+            name=name,
+            implementation=implementation,
+            warmups=0,
+            iterations_per_block=count,
+            blocks=blocks,
+            gap_s=gap_s,
+            launch=launch,
+        )
+
+    def sustained(
+        self,
+        call: Call,
+        *,
+        name: str,
+        implementation: str,
+        seconds: float,
+        block_s: float,
+        launch: str = "python",
+    ) -> Series:
+        """Back-to-back blocks of about `block_s` for `seconds`; the state under load is read between blocks, at the end."""
+        before = self.state()
+        count = max(1, round(block_s / self._seconds_per_call(call)))
+        samples: list[float] = []
+        during: dict[str, Any] = {}
+        begin = self.clock()
+        while self.clock() - begin < seconds or not samples:
+            samples.append(self.timed(call, count))
+            self.pulse(name)
+        during = self._state_under_load(call)
+        chip = {"before": before, "during": during, "after": self.state()}
+        return _series(name, implementation, launch, "blocks", None, 0, count, samples, chip)
+
+    def seconds_per_call(self, call: Call, at_least_s: float = 0.0) -> float:
+        """A quick estimate for choosing between candidates and block lengths: the best of three short blocks."""
+        self.warm_up(call, 1)
+        once = self._seconds_per_call(call)
+        count = max(1, math.ceil(at_least_s / once))
+        return min(self.timed(call, count) for _ in range(3)) / count
+
+    def _seconds_per_call(self, call: Call) -> float:
+        return max(self.timed(call, 3) / 3, 1e-9)
+
+    def _state_under_load(self, call: Call) -> dict[str, Any]:
+        """The state with untimed work in flight: a burst of its own, so that no query falls into a sample."""
+        for _ in range(10):
+            call()
+        state = self.state()
+        self.synchronize()
+        return state
+
+
+def _series(
+    name: str,
+    implementation: str,
+    launch: str,
+    timing: str,
+    cache: str | None,
+    warmups: int,
+    iterations_per_sample: int,
+    samples_s: list[float],
+    chip: dict[str, Any],
+) -> Series:
+    return {
+        "name": name,
+        "implementation": implementation,
+        "launch": launch,
+        "timing": timing,
+        "cache": cache,
+        "warmups": warmups,
+        "iterations_per_sample": iterations_per_sample,
+        "samples_s": samples_s,
+        "chip": chip,
+        "relative_error": None,
+        "tolerance": None,
+    }
