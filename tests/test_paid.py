@@ -23,11 +23,15 @@ def station(side: str = "cpu", **changes: object) -> Station:
 
 
 def floor(spec: dict, bench: Bench) -> paid.Measurement:
-    series = bench.sync_each(lambda: None, name="sync_each", implementation="x", warmups=1, iterations=spec["iterations"])
+    series = bench.sync_each(
+        lambda: None, name="sync_each", implementation="x", warmups=1, iterations=spec["iterations"]
+    )
     return paid.Measurement(operator="empty_launch", series=[series])
 
 
-def test_a_measurement_is_published_under_its_key_and_trusted(job: paid.Job, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_measurement_is_published_under_its_key_and_trusted(
+    job: paid.Job, capsys: pytest.CaptureFixture[str]
+) -> None:
     paid.run(floor, "cpu", job, station)
     record = records.read_record(job.out)
     assert record["status"] == "measured" and len(record["series"][0]["samples_s"]) == 10
@@ -48,7 +52,11 @@ def test_a_failure_is_a_record_with_its_remedy(job: paid.Job) -> None:
 
     paid.run(fails, "cpu", job, station)
     record = records.read_record(job.out)
-    assert (record["status"], record["reason"], record["remedy"]) == ("failed", "no memory left", "close the other program")
+    assert (record["status"], record["reason"], record["remedy"]) == (
+        "failed",
+        "no memory left",
+        "close the other program",
+    )
 
 
 def test_a_failed_attempt_is_planned_again_without_touching_its_record(job: paid.Job) -> None:
@@ -89,7 +97,9 @@ def test_another_host_is_refused_before_measuring(job: paid.Job, change: dict) -
 
 def test_another_card_of_the_same_model_goes_on_and_another_power_limit_does_not() -> None:
     card = {"name": "NVIDIA H200", "sm_count": 132, "mig": None, "power_limit_w": 700.0, "memory_bytes": 150e9}
-    assert identity._differences("gpu", card | {"uuid": "GPU-1"}, card | {"uuid": "GPU-2", "memory_bytes": 150.1e9}) == []
+    assert (
+        identity._differences("gpu", card | {"uuid": "GPU-1"}, card | {"uuid": "GPU-2", "memory_bytes": 150.1e9}) == []
+    )
     assert identity._differences("gpu", card, card | {"power_limit_w": 500.0}) != []
     assert identity._differences("gpu", card, card | {"sm_count": 16, "mig": "1g.18gb"}) != []
     assert identity._differences("gpu", card, card | {"memory_bytes": 100e9}) != []
@@ -98,7 +108,9 @@ def test_another_card_of_the_same_model_goes_on_and_another_power_limit_does_not
 def test_an_unexpected_error_writes_nothing_and_exits_non_zero(
     job: paid.Job, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("sys.argv", ["x", "--spec", records.canonical_json(job.spec), "--out", str(job.out), "--log", "l.log"])
+    monkeypatch.setattr(
+        "sys.argv", ["x", "--spec", records.canonical_json(job.spec), "--out", str(job.out), "--log", "l.log"]
+    )
 
     def breaks(spec: dict, bench: Bench) -> paid.Measurement:
         raise RuntimeError("device lost")

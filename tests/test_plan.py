@@ -96,7 +96,10 @@ def test_attempts_are_counted_by_their_files(tmp_path: Path) -> None:
         path = tmp_path / point.file(number)
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("{}")
-    assert [p.name for p in plan.attempts(tmp_path, point)] == [f"device.{point.key}.json", f"device.{point.key}.2.json"]
+    assert [p.name for p in plan.attempts(tmp_path, point)] == [
+        f"device.{point.key}.json",
+        f"device.{point.key}.2.json",
+    ]
 
 
 def test_a_given_cpu_roofline_is_not_measured() -> None:

@@ -14,7 +14,14 @@ import yaml
 ROOT = Path(__file__).parents[1]
 PARTS = ("Snakefile", "config.yaml", "profiles", "workflow")
 SMALL = {
-    "gemm": {"sizes": [64], "iterations": 2, "burst_blocks": 3, "burst_block_s": 0.001, "burst_gap_s": 0.0, "sustained_s": 0.01},
+    "gemm": {
+        "sizes": [64],
+        "iterations": 2,
+        "burst_blocks": 3,
+        "burst_block_s": 0.001,
+        "burst_gap_s": 0.0,
+        "sustained_s": 0.01,
+    },
     "decode": {"iterations": 20, "warmups": 1, "sequence_lengths": [16, 32, 48, 64]},
     "bandwidth": {"buffer_bytes": 4194304, "samples": 3},
     "launch_floor": {"iterations": 20},
@@ -198,7 +205,7 @@ def test_a_damaged_record_is_named_with_its_repair(lab: Path) -> None:
     os.utime(path)
     done = snakemake(lab, "report")
     told = done.stdout + done.stderr
-    assert done.returncode != 0 and path.name in told and "not JSON" in told and f"rm results/" in told
+    assert done.returncode != 0 and path.name in told and "not JSON" in told and "rm results/" in told
 
 
 def test_a_second_run_in_the_directory_says_so_and_leaves(lab: Path) -> None:

@@ -4,7 +4,14 @@
 rule draw:
     input:
         roofline="results/{session}/roofline.json",
-        code=sorted(os.path.relpath(p) for p in [SCRIPTS / "plot.py", *SCRIPTS.glob("rooflab/chart*.py"), SCRIPTS / "rooflab/words.py"]),
+        code=sorted(
+            os.path.relpath(p)
+            for p in [
+                SCRIPTS / "plot.py",
+                *SCRIPTS.glob("rooflab/chart*.py"),
+                SCRIPTS / "rooflab/words.py",
+            ]
+        ),
     output:
         png="results/{session}/roofline.png",
         svg="results/{session}/roofline.svg",
@@ -21,7 +28,11 @@ rule draw:
 rule interpretation:
     input:
         roofline="results/{session}/roofline.json",
-        code=[f"{CODE}/interpretation.py", f"{CODE}/rooflab/words.py"],
+        code=[
+            f"{CODE}/interpretation.py",
+            f"{CODE}/rooflab/words.py",
+            f"{CODE}/rooflab/prose.py",
+        ],
     output:
         "results/{session}/interpretation.md",
     log:
@@ -34,7 +45,7 @@ rule manifest:
     input:
         records=records_of,
         made=[f"results/{{session}}/{name}" for name in FREE if name != "manifest.json"],
-        code=[f"{CODE}/manifest.py", *ROOMS],
+        code=[f"{CODE}/manifest.py", f"{CODE}/roofline.py", *ROOMS],
     output:
         "results/{session}/manifest.json",
     log:
@@ -47,4 +58,6 @@ rule manifest:
 
 
 onsuccess:
-    summary.show([RESULTS / each for each in sessions()], measures() and this_machine().is_gpu)
+    summary.show(
+        [RESULTS / each for each in sessions()], measures() and this_machine().is_gpu
+    )

@@ -61,7 +61,9 @@ def measures():
 def this_session_files():
     """The paid files of this machine's session: what exists, and the next attempt of what does not."""
     points = plan.session_points(config, this_machine().is_gpu)
-    return [str(path) for path in session.planned_files(RESULTS / this_session(), points)]
+    return [
+        str(path) for path in session.planned_files(RESULTS / this_session(), points)
+    ]
 
 
 def sessions():
@@ -90,7 +92,12 @@ def records_of(wc):
 def planned_of(wc):
     """The plan as JSON: what the model calls a hole is what is planned and not there."""
     points = plan.session_points(config, has_gpu(wc.session))
-    return json.dumps([{"file": p.file(), "stage": p.stage, "side": p.side, "name": p.name} for p in points])
+    return json.dumps(
+        [
+            {"file": p.file(), "stage": p.stage, "side": p.side, "name": p.name}
+            for p in points
+        ]
+    )
 
 
 POINTS = {point.file(): point for point in plan.session_points(config, with_gpu=True)}
@@ -101,9 +108,10 @@ def spec_of(wc, output):
     file = "/".join(Path(output[0]).parts[2:])
     first = re.sub(r"\.\d+\.json$", ".json", file)
     if first not in POINTS:
-        raise WorkflowError(f"{output[0]}: no measurement of this config has that name; snakemake -n lists them")
+        raise WorkflowError(
+            f"{output[0]}: no measurement of this config has that name; snakemake -n lists them"
+        )
     return session.spec_text(POINTS[first].spec)
-
 
 
 # one paid job at a time, whatever --cores or --resources say

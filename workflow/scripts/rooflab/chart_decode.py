@@ -67,7 +67,14 @@ def draw_roofs(axes: Axes, memory: list[Record], decode: list[Record], placer: P
             placer.avoid_line(axes, xs, ys)
     for slope in sorted(memory, key=lambda c: -c["burst"]):
         end = (len(dtypes) - 0.55, slope["burst"] * intensity)
-        placer.put(axes, f"{slope['tier']} {slope['pattern']}", end, tuple((8, 12 - dy) for dy in range(0, 90, 3)), color=SLOPE_GREY, size=6)
+        placer.put(
+            axes,
+            f"{slope['tier']} {slope['pattern']}",
+            end,
+            tuple((8, 12 - dy) for dy in range(0, 90, 3)),
+            color=SLOPE_GREY,
+            size=6,
+        )
 
 
 def draw_decode(axes: Axes, group: list[Record], places: dict[str, float], placer: Placer, named: bool = False) -> None:

@@ -27,7 +27,7 @@ def _errors(config: dict[str, Any]) -> Iterator[ValidationError]:
     yield from validator("config").iter_errors(config)
 
 
-def _one_line(error: ValidationError) -> str:
+def _one_line(error: Any) -> str:
     where = ".".join(map(str, error.absolute_path))
     properties = error.schema.get("properties", {}) if isinstance(error.schema, dict) else {}
     if error.validator == "additionalProperties":
@@ -48,7 +48,7 @@ def _join(where: str, key: str) -> str:
     return f"{where}.{key}" if where else key
 
 
-def _allowed(error: ValidationError) -> str:
+def _allowed(error: Any) -> str:
     value = error.validator_value
     match error.validator:
         case "type":

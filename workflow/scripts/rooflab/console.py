@@ -2,7 +2,13 @@
 
 import logging
 
-NOISE = ("Select jobs to execute", "Execute ", "Assuming unrestricted shared", "Using workflow specific profile", "Reasons:")
+NOISE = (
+    "Select jobs to execute",
+    "Execute ",
+    "Assuming unrestricted shared",
+    "Using workflow specific profile",
+    "Reasons:",
+)
 
 
 class Quiet(logging.Filter):

@@ -33,12 +33,12 @@ def installed(name: str) -> str | None:
 
 
 def git_state() -> dict[str, Any]:
-    """{"commit", "dirty"} of the checkout; None where there is no git. Results lie in the tree and do not count as dirt."""
+    """{"commit", "dirty"} of the checkout; None and a reason where there is no git. Results lie in the tree and do not count as dirt."""
     try:
         commit = _git("rev-parse", "HEAD")
         dirty = bool(_git("status", "--porcelain", "--untracked-files=no", "--", ".", ":!results"))
     except (OSError, subprocess.CalledProcessError):
-        return {"commit": None, "dirty": None}
+        return {"commit": None, "dirty": None, "reason": "not a git checkout"}
     return {"commit": commit, "dirty": dirty}
 
 

@@ -115,7 +115,10 @@ def run(measure: Measure, side: str, job: Job, opener: Callable[[str], Station] 
 def _measure_and_publish(measure: Measure, job: Job, station: Station) -> None:
     book = job.session_dir / "ledger.jsonl"
     price = os.environ.get("ROOFLAB_PRICE_USD_PER_HOUR")
-    ticket = {"job": f"{job.out.name}@{os.getpid()}-{int(time.time())}", "stage": f"{job.spec['side']}/{job.spec['stage']}"}
+    ticket = {
+        "job": f"{job.out.name}@{os.getpid()}-{int(time.time())}",
+        "stage": f"{job.spec['side']}/{job.spec['stage']}",
+    }
     started_at, begin = environment.now_iso(), time.perf_counter()
     ledger.append(book, "start", **ticket, price_usd_per_hour=float(price) if price else None)
     station.bench.pulse = _Pulse(book, ticket, job)
@@ -128,15 +131,15 @@ def _measure_and_publish(measure: Measure, job: Job, station: Station) -> None:
 
 
 def _attempt(measure: Measure, job: Job, station: Station) -> Measurement:
-    about = {"dtype": job.spec.get("dtype")}
+    dtype = job.spec.get("dtype")
     try:
         return measure(job.spec, station.bench)
     except Unsupported as error:
-        return Measurement(**about, status="unsupported", reason=str(error))
+        return Measurement(dtype=dtype, status="unsupported", reason=str(error))
     except Failed as error:
-        return Measurement(**about, status="failed", reason=str(error), remedy=error.remedy)
+        return Measurement(dtype=dtype, status="failed", reason=str(error), remedy=error.remedy)
     except MemoryError as error:
-        return Measurement(**about, status="failed", reason=f"out of memory: {error}", remedy=station.memory_remedy)
+        return Measurement(dtype=dtype, status="failed", reason=f"out of memory: {error}", remedy=station.memory_remedy)
 
 
 def _record(job: Job, station: Station, taken: Measurement, started_at: str, seconds: float) -> records.Record:

@@ -70,12 +70,16 @@ def pending(files: list[str], points: dict[str, plan.Point]) -> dict[str, list[P
 def table(session: str, rows: list[Pending], price: float | None, paid: dict[str, Any], budget: float | None) -> str:
     """The bill of one session as text for the terminal."""
     total = sum(row.seconds for row in rows)
-    lines = [f"To measure in {session}" + (f" at ${price:g}/h:" if price is not None else " (no price given: seconds only):")]
+    lines = [
+        f"To measure in {session}" + (f" at ${price:g}/h:" if price is not None else " (no price given: seconds only):")
+    ]
     for row in rows:
         again = f"  ({row.retries} retried after a failure)" if row.retries else ""
         lines.append(f"  {row.stage:<18}{row.jobs:>4} jobs {row.seconds:>7.1f} s{_usd(row.seconds, price)}{again}")
     lines.append(f"  {'total':<18}{sum(r.jobs for r in rows):>4} jobs {total:>7.1f} s{_usd(total, price)}")
-    lines.append(f"  already paid: {paid['paid_s']:.1f} s" + (f", ${paid['usd']:.4f}" if paid["usd"] is not None else ""))
+    lines.append(
+        f"  already paid: {paid['paid_s']:.1f} s" + (f", ${paid['usd']:.4f}" if paid["usd"] is not None else "")
+    )
     if budget is not None and price is not None:
         left = budget - (paid["usd"] or 0)
         lines.append(f"  budget left: ${left:.4f} of ${budget:g}")
@@ -89,7 +93,9 @@ def _usd(seconds: float, price: float | None) -> str:
 class PriceList(logging.Handler):
     """Listens for Snakemake's job table and prints the bill after it; stops a real run that would exceed the budget."""
 
-    def __init__(self, workflow: Any, config: dict[str, Any], results: Path, points: dict[str, plan.Point], dryrun: bool):
+    def __init__(
+        self, workflow: Any, config: dict[str, Any], results: Path, points: dict[str, plan.Point], dryrun: bool
+    ):
         super().__init__()
         self.workflow, self.config, self.results, self.points, self.dryrun = workflow, config, results, points, dryrun
         self.shown = False
@@ -118,7 +124,9 @@ class PriceList(logging.Handler):
         return stop
 
 
-def _over(session: str, rows: list[Pending], price: float | None, paid: dict[str, Any], budget: float | None) -> str | None:
+def _over(
+    session: str, rows: list[Pending], price: float | None, paid: dict[str, Any], budget: float | None
+) -> str | None:
     """One line when the pending work does not fit the budget."""
     if price is None or budget is None:
         return None

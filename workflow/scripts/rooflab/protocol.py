@@ -33,7 +33,8 @@ class Bench:
 
     `synchronize` returns when the device is idle (nothing to do on a CPU); `state` reads the chip's state (clocks,
     watts, throttle reasons) and is never called inside a timed region; `pulse` is the sign of life; `device` is what a
-    GPU stage works on, `weights_path` the checkpoint the user gave.
+    GPU stage works on, `weights_path` the checkpoint the user gave, `load_calls` how many
+    calls in flight make a load worth reading the state under (one on a CPU, whose calls are not queued).
     """
 
     synchronize: Callable[[], Any] = _nothing
@@ -43,6 +44,7 @@ class Bench:
     sleep: Callable[[float], None] = time.sleep
     weights_path: str | None = None
     device: Any = None
+    load_calls: int = 10
 
     def warm_up(self, call: Call, times: int) -> None:
         """Untimed calls, then an idle device."""
@@ -169,7 +171,7 @@ class Bench:
 
     def _state_under_load(self, call: Call) -> dict[str, Any]:
         """The state with untimed work in flight: a burst of its own, so that no query falls into a sample."""
-        for _ in range(10):
+        for _ in range(self.load_calls):
             call()
         state = self.state()
         self.synchronize()

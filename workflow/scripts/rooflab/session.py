@@ -65,7 +65,9 @@ def take_the_run(config: dict[str, Any]) -> IO[str]:
         sys.exit("another snakemake is at work in this directory: wait for it, or stop it; nothing was started")
     measuring = locks.take(locks.MEASURING, wait=False)
     if measuring is None:
-        print("a measurement of an interrupted run is still going on: waiting for it, then adopting it", file=sys.stderr)
+        print(
+            "a measurement of an interrupted run is still going on: waiting for it, then adopting it", file=sys.stderr
+        )
         measuring = locks.take(locks.MEASURING)
     assert measuring is not None
     measuring.close()

@@ -34,4 +34,4 @@ def open_station(side: str) -> Station:
         return open_cuda_station(weights)
     from rooflab import host_cpu
 
-    return Station(Bench(state=host_cpu.state, weights_path=weights), host_cpu.identity())
+    return Station(Bench(state=host_cpu.state, weights_path=weights, load_calls=1), host_cpu.identity())
