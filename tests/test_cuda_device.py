@@ -81,7 +81,7 @@ def test_variables_that_change_the_arithmetic_are_unset_and_told() -> None:
 def test_stored_numbers_are_the_nearest_of_their_dtype(dtype: str) -> None:
     values = np.array([0.0, -1.5, 0.3, 2.75], np.float32)
     factor = {"int8": INT8_SCALE, "fp64": FP64_FACTOR}.get(dtype, 1.0)
-    rounding = {"fp8_e4m3": 2**-4, "bf16": 2**-8, "fp16": 2**-11}.get(dtype, 1e-12)
+    rounding = {"int8": 1e-6, "fp8_e4m3": 2**-4, "bf16": 2**-8, "fp16": 2**-11}.get(dtype, 1e-12)
     assert np.allclose(decode(encode(values, dtype), dtype), values.astype(np.float64) * factor, rtol=rounding, atol=0)
 
 

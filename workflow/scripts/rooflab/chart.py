@@ -56,8 +56,10 @@ def draw_whole(axes: Axes, mine: dict[str, list[Record]], others: list[Record], 
     compute, memory = of_kind(mine["ceilings"], "compute"), of_kind(mine["ceilings"], "memory")
     points = mine["points"] + others
     heights = [c["burst"] for c in compute] + [p["achieved_flop_per_s"] for p in points]
-    widths = [p["intensity"] for p in points] + [r["intensity"] for r in mine["ridge_points"]]
-    frame(axes, (min(widths, default=0.5) / 2.2, max(widths, default=1e3) * 4), limits(heights, 2, 2.5), compute)
+    ridges = [r["intensity"] for r in mine["ridge_points"]]
+    widths = [p["intensity"] for p in points] + ridges
+    left = min([w / 2.2 for w in widths] + [r / 30 for r in ridges], default=0.2)  # the slopes are named left of their ridge
+    frame(axes, (left, max(widths, default=1e3) * 4), limits(heights, 2, 2.5), compute)
     draw_slopes(axes, memory, max(heights, default=1e12), placer)
     draw_ceilings(axes, compute, memory, placer)
     draw_ridges(axes, mine["ridge_points"], memory, placer)

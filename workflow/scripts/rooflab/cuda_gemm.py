@@ -136,8 +136,11 @@ class GemmCase:
 
     def relative_error(self) -> float:
         """Of what the result holds now, against float64, on CHECKED_ROWS random rows; NaN where it was not written."""
-        got = to_host(self.c[self._rows]).astype(np.float64)
-        return relative_error(got, self._reference)
+        return relative_error(self._row_values(self.c), self._reference)
+
+    def _row_values(self, matrix: Any) -> NDArray[Any]:
+        """The checked rows on the host, copied one by one: no CuPy kernel has to know the dtype."""
+        return np.stack([to_host(matrix[int(row)]) for row in self._rows])
 
     @cached_property
     def _rows(self) -> Any:
@@ -146,9 +149,8 @@ class GemmCase:
     @cached_property
     def _reference(self) -> NDArray[np.float64]:
         factor = SCALES[0] * SCALES[1] if self.scales else 1.0
-        rows = np.stack([to_host(self.a[int(row)]) for row in self._rows])
         b = decode(to_host(self.b), self.dtype)
-        return decode(rows, self.dtype) @ (b.T if self.b_transposed else b) * factor
+        return decode(self._row_values(self.a), self.dtype) @ (b.T if self.b_transposed else b) * factor
 
     @cached_property
     def _plan(self) -> MatmulPlan:

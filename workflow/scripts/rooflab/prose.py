@@ -98,6 +98,8 @@ def textbook_sentence(answer: Record, peak: str) -> str:
     """Whether the shares lie below, inside or above the textbook's range."""
     verdicts = [step["textbook"] for own in answer["dtypes"].values() for step in own["sequences"].values()]
     low, high = words.percent(answer["textbook_low"]), words.percent(answer["textbook_high"])
+    if answer["side"] == "cpu":
+        return f"The textbook's {words.span(low, high)} speaks of a GPU's fp16 Tensor Core peak, which a CPU does not have."
     counts = [
         f"{verdicts.count(verdict)} lie {verdict}" for verdict in ("below", "inside", "above") if verdict in verdicts
     ]

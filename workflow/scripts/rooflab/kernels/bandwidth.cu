@@ -1,8 +1,8 @@
 // Kernels that move memory and do nothing else. Each thread has LOADS_IN_FLIGHT independent 16-byte accesses under way;
 // a block walks tiles of its threads * LOADS_IN_FLIGHT vectors, the grid strides over the tiles.
 //
-// Defined by the caller: LOADS_IN_FLIGHT, and RESIDENT: 0 for loads that bypass L1 and stores that leave the cache first
-// (device memory), 1 for loads that are served by L2 and never by L1.
+// Defined by the caller: LOADS_IN_FLIGHT, and RESIDENT: 0 for loads past L1 (device memory), 1 for loads that L2 serves
+// and L1 never. Stores are the first to leave the cache.
 
 typedef unsigned int u32;
 
