@@ -58,7 +58,9 @@ def draw_whole(axes: Axes, mine: dict[str, list[Record]], others: list[Record], 
     heights = [c["burst"] for c in compute] + [p["achieved_flop_per_s"] for p in points]
     ridges = [r["intensity"] for r in mine["ridge_points"]]
     widths = [p["intensity"] for p in points] + ridges
-    left = min([w / 2.2 for w in widths] + [r / 30 for r in ridges], default=0.2)  # the slopes are named left of their ridge
+    left = min(
+        [w / 2.2 for w in widths] + [r / 30 for r in ridges], default=0.2
+    )  # the slopes are named left of their ridge
     frame(axes, (left, max(widths, default=1e3) * 4), limits(heights, 2, 2.5), compute)
     draw_slopes(axes, memory, max(heights, default=1e12), placer)
     draw_ceilings(axes, compute, memory, placer)

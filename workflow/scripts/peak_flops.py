@@ -1,0 +1,148 @@
+"""Paid: cuBLAS GEMM in one dtype and size: the lab's value, burst and sustained, and what else cuBLASLt proposes.
+
+The path that ran is proved by the relative error against float64: each arithmetic has a window the others fall out of.
+"""
+
+from typing import Any
+
+from rooflab import paid, vendor
+from rooflab.protocol import Bench
+
+LEAST_CAPABILITY = {"fp8_e4m3": 89, "bf16": 80, "tf32": 80, "int8": 75}
+SEARCH_GAP_S = 0.05
+CLEARLY_FASTER = 0.99
+INVESTIGATE_BELOW = 0.5
+
+
+def measure(spec: dict[str, Any], bench: Bench) -> paid.Measurement:
+    """Series lab, burst, sustained of the plain product, and `burst candidate` where another algorithm is faster.
+
+    Raises paid.Unsupported where the chip has no such arithmetic, paid.Failed when another arithmetic ran than asked for.
+    """
+    from rooflab.cuda_gemm import GemmCase
+
+    dtype, n = spec["dtype"], spec["n"]
+    _refuse(bench.device, dtype, n)
+    case = GemmCase(bench.device, dtype, n)
+    call = case.call()
+    case.poison()
+    lab = bench.blocks(
+        call,
+        name="lab",
+        implementation=case.path,
+        warmups=spec["warmups"],
+        iterations_per_block=spec["iterations"],
+        blocks=1,
+    )
+    lab |= _verified(case)
+    series = [lab, _burst(spec, bench, call, "burst", case.path)]
+    search, candidate = _search(spec, bench, case, lab["samples_s"][0] / spec["iterations"])
+    if candidate is not None:
+        series.append(
+            _burst(spec, bench, candidate.call, "burst candidate", candidate.name) | _checked(case, candidate)
+        )
+    details: dict[str, Any] = {"search": search, "path": case.path, "path_proved_by": "relative error against float64"}
+    details |= {"scales": case.scales, "investigations": _investigate(spec, bench, case, series[1])}
+    sustained = bench.sustained(
+        call,
+        name="sustained",
+        implementation=case.path,
+        seconds=spec["sustained_s"],
+        block_s=10 * spec["burst_block_s"],
+    )
+    return paid.Measurement("gemm", dtype, {"m": n, "n": n, "k": n}, [*series, sustained], details)
+
+
+def _refuse(device: Any, dtype: str, n: int) -> None:
+    least = LEAST_CAPABILITY.get(dtype, 0)
+    if device.compute_capability < least:
+        raise paid.Unsupported(
+            f"{dtype} needs compute capability {least / 10}, this GPU has {device.compute_capability / 10}"
+        )
+    if dtype in ("fp8_e4m3", "int8") and n % 16:
+        raise paid.Unsupported(f"{dtype} needs a size that is a multiple of 16, not {n}")
+
+
+def _verified(case: Any) -> dict[str, float]:
+    """The relative error of what the result holds now. Raises paid.Failed outside the dtype's window."""
+    from rooflab.cuda_gemm import expected_error
+
+    low, high = expected_error(case.variant)
+    error = case.relative_error()
+    if not low <= error <= high:
+        raise paid.Failed(
+            f"{case.variant}: relative error {error:.2g} against float64, expected {low:.2g} to {high:.2g}: "
+            "another arithmetic ran than was asked for",
+            "unset variables that change cuBLAS (NVIDIA_TF32_OVERRIDE, CUPY_TF32) and run the same command again",
+        )
+    return {"relative_error": error, "tolerance": high}
+
+
+def _checked(case: Any, candidate: Any) -> dict[str, float]:
+    """Runs the timed algorithm once more on a poisoned result and verifies it."""
+    case.poison()
+    candidate.call()
+    return _verified(case)
+
+
+def _burst(spec: dict[str, Any], bench: Bench, call: Any, name: str, implementation: str) -> dict[str, Any]:
+    return bench.burst(
+        call,
+        name=name,
+        implementation=implementation,
+        warmups=spec["warmups"],
+        block_s=spec["burst_block_s"],
+        blocks=spec["burst_blocks"],
+        gap_s=spec["burst_gap_s"],
+    )
+
+
+def _search(spec: dict[str, Any], bench: Bench, case: Any, plain_s: float) -> tuple[list[dict[str, Any]], Any]:
+    """Times cuBLASLt's other proposals with idle gaps; the fastest that is clearly faster than the plain call, or None."""
+    bench.sleep(SEARCH_GAP_S)
+    plain_s = min(plain_s, bench.seconds_per_call(case.call()))
+    tried = []
+    for candidate in case.candidates(spec["algorithms"]) if spec["algorithms"] else []:
+        bench.sleep(SEARCH_GAP_S)
+        tried.append((bench.seconds_per_call(candidate.call), candidate))
+    search = [{"name": c.name, "seconds_per_call": s, "config": c.config} for s, c in tried]
+    best = min(tried, key=lambda pair: pair[0], default=None)
+    chosen = best[1] if best is not None and best[0] < CLEARLY_FASTER * plain_s else None
+    return [{"name": case.path, "seconds_per_call": plain_s, "config": None}, *search], chosen
+
+
+def _investigate(spec: dict[str, Any], bench: Bench, case: Any, burst: dict[str, Any]) -> list[dict[str, Any]]:
+    """Below half of the vendor's peak: a larger matrix, a loaded chip, the next algorithm. Their verdict is free."""
+    per_call = sorted(burst["samples_s"])[len(burst["samples_s"]) // 2] / burst["iterations_per_sample"]
+    peak = _vendor_flop_per_s(bench.device, spec["dtype"])
+    if peak is None or 2 * spec["n"] ** 3 / per_call >= INVESTIGATE_BELOW * peak:
+        return []
+    found = [_larger(bench, case)]
+    bench.sustained(case.call(), name="load", implementation=case.path, seconds=2.0, block_s=0.1)
+    found.append(_finding("after sustained load", case.n, case.path, bench.seconds_per_call(case.call())))
+    for candidate in case.candidates(1):
+        found.append(_finding("other path", case.n, candidate.name, bench.seconds_per_call(candidate.call)))
+    return found
+
+
+def _larger(bench: Bench, case: Any) -> dict[str, Any]:
+    other = type(case)(bench.device, case.variant, 8192)
+    return _finding("larger matrix", 8192, other.path, bench.seconds_per_call(other.call()))
+
+
+def _finding(name: str, n: int, implementation: str, seconds: float) -> dict[str, Any]:
+    return {"name": name, "n": n, "implementation": implementation, "seconds_per_call": seconds}
+
+
+def _vendor_flop_per_s(device: Any, dtype: str) -> float | None:
+    """The one glance at the vendor table while the card is rented: is the investigation due?"""
+    facts = device.properties()
+    peaks = vendor.vendor_peaks(
+        facts["name"], facts["sm_count"], facts["compute_capability"], facts["sm_clock_hz"], facts["memory_bytes"]
+    )
+    figure = peaks.flop_per_s.get(dtype)
+    return figure.value if figure else None
+
+
+if __name__ == "__main__":
+    paid.main(measure, side="gpu")
