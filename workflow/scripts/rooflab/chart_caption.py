@@ -9,6 +9,7 @@ Record = dict[str, Any]
 
 WIDTH = 235  # characters of a line at the default size
 HOLES_SHOWN = 6
+NOTES_SHOWN = 4
 CONVENTIONS = (
     "GEMM intensity counts the reads of A and B: n/b. Decode intensity counts K and V read once: 2/b. "
     "Points that share an intensity are fanned out sideways. Filled: the plotted lab point. Hollow: other sizes, "
@@ -19,7 +20,7 @@ CONVENTIONS = (
 
 def caption_lines(roofline: Record) -> list[str]:
     """The wrapped lines of the caption."""
-    parts = [state_text(roofline), CONVENTIONS, holes_text(roofline["holes"]), *roofline["notes"]]
+    parts = [state_text(roofline), CONVENTIONS, holes_text(roofline["holes"]), notes_text(roofline["notes"])]
     return [line for part in parts if part for line in wrap(part, WIDTH)]
 
 
@@ -54,3 +55,11 @@ def holes_text(holes: list[Record]) -> str:
     shown = [f"{hole['stage']} {hole['name']} ({hole['side']}) — {hole['reason'] or hole['status']}" for hole in holes]
     more = f"; and {len(holes) - HOLES_SHOWN} more" if len(holes) > HOLES_SHOWN else ""
     return f"Not measured: {'; '.join(shown[:HOLES_SHOWN])}{more}."
+
+
+def notes_text(notes: list[str]) -> str:
+    """The first notes; what is more stands in roofline.json."""
+    if not notes:
+        return ""
+    more = f"; and {len(notes) - NOTES_SHOWN} more in roofline.json" if len(notes) > NOTES_SHOWN else ""
+    return f"Notes: {'; '.join(notes[:NOTES_SHOWN])}{more}."

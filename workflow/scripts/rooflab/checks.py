@@ -133,8 +133,9 @@ def points_below_roof(points: Iterable[Mapping[str, Any]]) -> Check:
 
 
 def plot_complete(roofline: Mapping[str, Any], svg: str | None) -> Check:
-    """Stop condition 3: the picture holds every ceiling and point under its id. `svg` None: no picture."""
-    wanted = [item["id"] for kind in ("ceilings", "points") for item in roofline[kind]]
+    """Stop condition 3: the picture holds every ceiling and point of its device under its id. `svg` None: no picture."""
+    side = roofline["main_side"]
+    wanted = [item["id"] for kind in ("ceilings", "points") for item in roofline[kind] if item["side"] == side]
     drawn = set(SVG_ID.findall(svg or ""))
     absent = [name for name in wanted if name not in drawn]
     return check(
