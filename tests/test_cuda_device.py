@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from rooflab.cuda_arrays import FP64_FACTOR, INT8_SCALE, decode, encode
+from rooflab.cuda_device import uuid_text
 from rooflab.cuda_faults import DeviceError, Symptoms, diagnose, loaded_libraries, mixed_majors, refuse_two_cupys
 from rooflab.cuda_gemm import neutralise_tf32_environment
 
@@ -94,3 +95,16 @@ def test_fp64_operands_use_more_than_the_mantissa_of_fp32() -> None:
 def test_an_unknown_dtype_is_refused() -> None:
     with pytest.raises(ValueError, match="unknown dtype 'fp4'"):
         encode(np.zeros(1, np.float32), "fp4")
+
+
+@pytest.mark.parametrize(
+    ("raw", "expected"),
+    [
+        (bytes(range(1, 17)), "GPU-01020304-0506-0708-090a-0b0c0d0e0f10"),
+        (bytes(range(1, 17)) + b"rest", "GPU-01020304-0506-0708-090a-0b0c0d0e0f10"),
+        (b"\x01\x02\x03", None),  # a UUID with a zero byte, cut there
+        (b"", None),
+    ],
+)
+def test_a_uuid_that_was_cut_short_is_unknown_not_an_error(raw: bytes, expected: str | None) -> None:
+    assert uuid_text(raw) == expected

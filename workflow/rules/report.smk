@@ -59,5 +59,6 @@ rule manifest:
 
 onsuccess:
     summary.show(
-        [RESULTS / each for each in sessions()], measures() and this_machine().is_gpu
+        [RESULTS / each for each in sessions()],
+        measures() and this_machine().is_gpu,
     )

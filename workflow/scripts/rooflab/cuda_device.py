@@ -100,7 +100,7 @@ class CudaDevice:
         name = raw["name"]
         return {
             "name": name.decode() if isinstance(name, bytes) else str(name),
-            "uuid": f"GPU-{uuid.UUID(bytes=bytes(raw['uuid'])[:16])}" if "uuid" in raw else None,
+            "uuid": uuid_text(raw.get("uuid", b"")),
             "pci_bus_id": self._runtime.deviceGetPCIBusId(self._device.id),
             "compute_capability": f"{self.compute_capability // 10}.{self.compute_capability % 10}",
             "sm_count": int(raw["multiProcessorCount"]),
@@ -189,6 +189,11 @@ class CudaDevice:
             "nvrtc": f"{major}.{minor}",
             "libraries": list(_library_names()),
         }
+
+
+def uuid_text(raw: bytes) -> str | None:
+    """The 16 bytes as NVML writes them; None where CuPy cut them short: it ends them at their first zero byte."""
+    return f"GPU-{uuid.UUID(bytes=bytes(raw[:16]))}" if len(raw) >= 16 else None
 
 
 def _scaled(value: int | None, factor: int) -> int | None:

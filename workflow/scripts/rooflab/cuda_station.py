@@ -46,14 +46,16 @@ def _known(fact: Any) -> Any:
 
 
 def _identity(properties: dict[str, Any], chip: nvml.Nvml) -> dict[str, Any]:
-    gpus = [gpu for gpu in nvml.list_gpus() if gpu["uuid"] == properties["uuid"]]
+    facts = chip.device_facts()
+    uuid = properties["uuid"] or _known(facts["uuid"])
+    gpus = [gpu for gpu in nvml.list_gpus() if gpu["uuid"] == uuid]
     return {
         "name": properties["name"],
-        "uuid": properties["uuid"],
+        "uuid": uuid,
         "sm_count": properties["sm_count"],
         "memory_bytes": properties["memory_bytes"],
         "mig": gpus[0]["mig"] if gpus else None,
-        "power_limit_w": _known(chip.device_facts()["power_limit_enforced_w"]),
+        "power_limit_w": _known(facts["power_limit_enforced_w"]),
     }
 
 

@@ -1,0 +1,117 @@
+"""The GPU's paid programs on a fake device: what is timed, verified and investigated, without a GPU."""
+
+from typing import Any
+
+import peak_flops
+import pytest
+from rooflab import paid
+from rooflab.protocol import Bench
+
+PEAK = 989.4e12  # the vendor's dense fp16 peak of an H200
+SPEC = {
+    "stage": "gemm", "side": "gpu", "protocol": 1, "dtype": "fp16", "n": 4096, "warmups": 3, "iterations": 100,
+    "burst_blocks": 10, "burst_block_s": 0.015, "burst_gap_s": 0.2, "sustained_s": 0.5, "algorithms": 3,
+}  # fmt: skip
+
+
+class FakeDevice:
+    """An H200 whose products reach `share` of the vendor's peak."""
+
+    compute_capability = 90
+
+    def __init__(self, share: float, error: float = 2e-4, faster: float = 1.0) -> None:
+        self.share, self.error, self.faster, self.now, self.queued = share, error, faster, 0.0, 0.0
+
+    def properties(self) -> dict[str, Any]:
+        return {
+            "name": "NVIDIA H200", "sm_count": 132, "compute_capability": "9.0", "sm_clock_hz": 1980000000,
+            "memory_bytes": 143771 * 2**20,
+        }  # fmt: skip
+
+    def synchronize(self) -> None:
+        self.now += self.queued
+        self.queued = 0.0
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+    def product(self, n: int, speed: float = 1.0) -> None:
+        self.queued += 2 * n**3 / (self.share * PEAK * speed)
+
+
+class FakeCandidate:
+    config = {"id": 66}
+
+    def __init__(self, device: FakeDevice, n: int, rank: int) -> None:
+        self.name, self.call = f"cublasLt candidate {rank}", lambda: device.product(n, device.faster)
+
+
+class FakeCase:
+    path = "cupy.matmul"
+    scales = None
+
+    def __init__(self, device: FakeDevice, variant: str, n: int) -> None:
+        self.device, self.variant, self.n, self.poisoned = device, variant, n, 0
+
+    def call(self) -> Any:
+        return lambda: self.device.product(self.n)
+
+    def candidates(self, limit: int) -> list[FakeCandidate]:
+        return [FakeCandidate(self.device, self.n, rank) for rank in range(limit)]
+
+    def poison(self) -> None:
+        self.poisoned += 1
+
+    def relative_error(self) -> float:
+        assert self.poisoned, "an error read from a result that was not poisoned first proves nothing"
+        return self.device.error
+
+
+def measured(monkeypatch: pytest.MonkeyPatch, device: FakeDevice, **changes: Any) -> paid.Measurement:
+    monkeypatch.setattr("rooflab.cuda_gemm.GemmCase", FakeCase)
+    bench = Bench(synchronize=device.synchronize, clock=lambda: device.now, sleep=device.sleep, device=device)
+    return peak_flops.measure(SPEC | changes, bench)
+
+
+def test_at_40_percent_of_the_vendor_s_peak_the_three_investigations_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    device = FakeDevice(share=0.4)
+    found = measured(monkeypatch, device).details["investigations"]
+    assert [f["name"] for f in found] == ["larger matrix", "after sustained load", "other path"]
+    assert found[0]["n"] == 8192 and found[2]["implementation"].startswith("cublasLt")
+    for each in found:
+        assert 2 * each["n"] ** 3 / each["seconds_per_call"] == pytest.approx(0.4 * PEAK, rel=1e-6)
+
+
+def test_the_investigations_take_less_than_ten_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
+    slow, healthy = FakeDevice(share=0.4), FakeDevice(share=0.8)
+    measured(monkeypatch, slow)
+    measured(monkeypatch, healthy)
+    assert slow.now - healthy.now < 10
+
+
+def test_a_healthy_product_is_not_investigated(monkeypatch: pytest.MonkeyPatch) -> None:
+    taken = measured(monkeypatch, FakeDevice(share=0.8))
+    assert taken.details["investigations"] == []
+    assert [s["name"] for s in taken.series] == ["lab", "burst", "sustained"]
+    lab = taken.series[0]
+    assert lab["warmups"] == 3 and lab["iterations_per_sample"] == 100 and lab["relative_error"] == 2e-4
+
+
+def test_a_faster_algorithm_is_verified_and_becomes_a_burst_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    taken = measured(monkeypatch, FakeDevice(share=0.7, faster=1.05))
+    candidate = taken.series[2]
+    assert candidate["name"] == "burst candidate" and candidate["relative_error"] == 2e-4
+    assert len(taken.details["search"]) == 4
+
+
+def test_another_arithmetic_than_asked_for_is_a_failed_record(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(paid.Failed, match="another arithmetic ran"):
+        measured(monkeypatch, FakeDevice(share=0.8, error=2.9e-4), dtype="fp32")
+
+
+@pytest.mark.parametrize(("dtype", "capability"), [("fp8_e4m3", 80), ("bf16", 75), ("tf32", 70)])
+def test_what_the_chip_cannot_do_is_unsupported(monkeypatch: pytest.MonkeyPatch, dtype: str, capability: int) -> None:
+    device = FakeDevice(share=0.8)
+    device.compute_capability = capability
+    with pytest.raises(paid.Unsupported, match="needs compute capability"):
+        measured(monkeypatch, device, dtype=dtype)
