@@ -22,6 +22,9 @@ except configuration.ConfigError as error:
 # jobs use the interpreter that runs Snakemake, and rule texts stay the same on every machine
 os.environ["PATH"] = os.path.dirname(sys.executable) + os.pathsep + os.environ["PATH"]
 os.environ["ROOFLAB_SCRIPTS"] = str(SCRIPTS)
+os.environ["ROOFLAB_COMMAND"] = " ".join(
+    ["snakemake", *(os.path.basename(each) for each in sys.argv[1:])]
+)
 os.environ["ROOFLAB_WEIGHTS"] = config["minigpt"]["weights"] or ""
 os.environ["ROOFLAB_ALLOW_SHARED_GPU"] = "1" if config["allow_shared_gpu"] else ""
 

@@ -58,4 +58,5 @@ def collect() -> dict[str, Any]:
         "variables": {name: os.environ[name] for name in VARIABLES if name in os.environ},
         "git": git_state(),
         "program": Path(sys.argv[0]).name,
+        "command": os.environ.get("ROOFLAB_COMMAND"),
     }
