@@ -78,7 +78,7 @@ def test_a_point_above_its_roof_fails_with_a_likely_cause() -> None:
     found = named(model(made)["checks"])["points_below_roof"]
     assert (found["status"], found["value"]) == ("fail", 1)
     assert "gpu-gemm-fp16-n4096 at 118%" in found["reason"]
-    assert "clocked higher" in found["advice"]
+    assert "begin on an idle chip" in found["advice"]
 
 
 def test_the_plot_must_hold_every_id() -> None:

@@ -26,7 +26,8 @@ LEAST_SEQUENCES = 4
 PARAGRAPHS = ("gemm", "decode", "cpu")
 ABOVE_ROOF_CAUSE = {
     "launch": "the launch floor was taken in a slower state of the host: measure launch_floor again",
-    "compute": "the chip clocked higher than during the bursts, or fewer bits were multiplied than the dtype says",
+    "compute": "the bursts, which begin on an idle chip, ran slower than the uninterrupted product; or fewer bits were "
+    "multiplied than the dtype says: compare the relative error in the record",
     "HBM": "part of the data came from L2: use a larger working set, or measure the read bandwidth again",
     "L2": "the L2 ceiling was taken with another working set: measure it again",
     "DRAM": "part of the data came from a cache: use a larger working set, or measure the read bandwidth again",
