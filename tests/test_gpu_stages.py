@@ -1,10 +1,13 @@
 """The GPU's paid programs on a fake device: what is timed, verified and investigated, without a GPU."""
 
+from types import SimpleNamespace
 from typing import Any
 
+import decode_attn_gpu
+import numpy as np
 import peak_flops
 import pytest
-from rooflab import paid
+from rooflab import cuda_station, nvml, paid
 from rooflab.protocol import Bench
 
 PEAK = 989.4e12  # the vendor's dense fp16 peak of an H200
@@ -19,8 +22,9 @@ class FakeDevice:
 
     compute_capability = 90
 
-    def __init__(self, share: float, error: float = 2e-4, faster: float = 1.0) -> None:
-        self.share, self.error, self.faster, self.now, self.queued = share, error, faster, 0.0, 0.0
+    def __init__(self, share: float, error: float = 2e-4, faster: float = 1.0, sync_s: float = 0.0) -> None:
+        self.share, self.error, self.faster, self.sync_s = share, error, faster, sync_s
+        self.now = self.queued = 0.0
 
     def properties(self) -> dict[str, Any]:
         return {
@@ -29,7 +33,7 @@ class FakeDevice:
         }  # fmt: skip
 
     def synchronize(self) -> None:
-        self.now += self.queued
+        self.now += self.queued + self.sync_s
         self.queued = 0.0
 
     def sleep(self, seconds: float) -> None:
@@ -104,6 +108,11 @@ def test_a_faster_algorithm_is_verified_and_becomes_a_burst_of_its_own(monkeypat
     assert len(taken.details["search"]) == 4
 
 
+def test_a_faster_algorithm_is_seen_however_long_synchronising_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+    taken = measured(monkeypatch, FakeDevice(share=0.8, faster=1.03, sync_s=1e-5))
+    assert [s["name"] for s in taken.series] == ["lab", "burst", "burst candidate", "sustained"]
+
+
 def test_another_arithmetic_than_asked_for_is_a_failed_record(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(paid.Failed, match="another arithmetic ran"):
         measured(monkeypatch, FakeDevice(share=0.8, error=2.9e-4), dtype="fp32")
@@ -115,3 +124,26 @@ def test_what_the_chip_cannot_do_is_unsupported(monkeypatch: pytest.MonkeyPatch,
     device.compute_capability = capability
     with pytest.raises(paid.Unsupported, match="needs compute capability"):
         measured(monkeypatch, device, dtype=dtype)
+
+
+def test_a_head_size_that_the_kernel_does_not_have_is_unsupported() -> None:
+    geometry = {"layers": 1, "heads": 2, "kv_heads": 2, "head_dim": 40, "vocabulary": 32, "context": 64}
+    spec = {"dtype": "fp16", "sequence": 16, "geometry": geometry, "weights": {"seed": 0, "generator": 1}}
+    device = SimpleNamespace(
+        xp=SimpleNamespace(asarray=np.asarray, asnumpy=np.asarray), synchronize=lambda: None, compute_capability=90
+    )
+    with pytest.raises(paid.Unsupported, match="head size 40"):
+        decode_attn_gpu.measure(spec, Bench(device=device))
+
+
+@pytest.mark.parametrize(("prefix", "mig"), [("GPU-", None), ("MIG-", "1g.18gb")])
+def test_the_identity_says_which_slice_of_a_divided_gpu_this_is(
+    monkeypatch: pytest.MonkeyPatch, prefix: str, mig: str | None
+) -> None:
+    body = "5ccde6f2-12e4-80da-8be1-62a45356cddf"
+    seen = {"index": 0, "name": "NVIDIA H200", "uuid": prefix + body, "mig": mig}
+    monkeypatch.setattr(nvml, "list_gpus", lambda: [seen])
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    chip: Any = SimpleNamespace(device_facts=lambda: {"power_limit_enforced_w": 700.0})
+    properties = {"name": "NVIDIA H200", "uuid": "GPU-" + body, "sm_count": 16, "memory_bytes": 18 * 2**30}
+    assert cuda_station._identity(properties, chip)["mig"] == mig

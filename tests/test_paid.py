@@ -134,3 +134,19 @@ def test_the_ledger_counts_ended_and_interrupted_jobs(tmp_path: Path, monkeypatc
     assert told["paid_s"] == 15.0 and told["interrupted"] == 1
     assert told["usd"] == pytest.approx(15 / 3600 * 3.6)
     assert told["stages"] == {"gpu/decode": 5.0, "gpu/gemm": 10.0}
+
+
+def test_a_device_named_in_the_config_must_be_this_machine_s() -> None:
+    identity.check_named("", "nvidia-h200")
+    identity.check_named("nvidia-h200", "nvidia-h200")
+    with pytest.raises(
+        identity.WrongMachine, match="device=nvidia-h200 was asked for, and this machine's GPU is nvidia-l4"
+    ):
+        identity.check_named("nvidia-h200", "nvidia-l4")
+
+
+def test_a_gpu_s_session_name_tells_a_mig_slice_apart() -> None:
+    from rooflab.detect import gpu_slug
+
+    assert gpu_slug({"name": "NVIDIA H200", "mig": None}) == "nvidia-h200"
+    assert gpu_slug({"name": "NVIDIA H200", "mig": "1g.18gb"}) == "nvidia-h200-mig-1g.18gb"

@@ -25,6 +25,9 @@ os.environ["ROOFLAB_SCRIPTS"] = str(SCRIPTS)
 os.environ["ROOFLAB_COMMAND"] = " ".join(
     ["snakemake", *(os.path.basename(each) for each in sys.argv[1:])]
 )
+os.environ["ROOFLAB_DEVICE"] = (
+    "" if config["device"] in ("auto", "cpu") else config["device"]
+)
 os.environ["ROOFLAB_WEIGHTS"] = config["minigpt"]["weights"] or ""
 os.environ["ROOFLAB_ALLOW_SHARED_GPU"] = "1" if config["allow_shared_gpu"] else ""
 

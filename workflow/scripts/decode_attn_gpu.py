@@ -18,14 +18,20 @@ CANDIDATES = 8
 
 
 def measure(spec: dict[str, Any], bench: Bench) -> paid.Measurement:
-    """Series cupy_chain, fused, fused graph of one, fused graph. Raises paid.Failed for a wrong result."""
+    """Series cupy_chain, fused, fused graph of one, fused graph.
+
+    Raises paid.Failed for a wrong result, paid.Unsupported for a head size that the kernel does not have.
+    """
     from rooflab.cuda_decode import DecodeCase
 
     dtype, geometry = spec["dtype"], minigpt.Geometry(**spec["geometry"])
     loaded, source = load(spec["weights"], geometry, bench.weights_path)
     q = query(_on_device(bench.device, loaded, geometry), geometry)
     k, v = random_kv(1, geometry.cached_heads, spec["sequence"], geometry.head_dim, seed=0)
-    case = DecodeCase.from_host(bench.device, q, k, v, dtype)
+    try:
+        case = DecodeCase.from_host(bench.device, q, k, v, dtype)
+    except ValueError as error:
+        raise paid.Unsupported(str(error)) from error
     config, search = _fastest(bench, case, spec["graph_nodes"])
     chain, fused = case.chain(), case.fused(config)
     chain_proof, fused_proof = _verified(case, chain), _verified(case, fused)

@@ -10,6 +10,7 @@ from rooflab.protocol import Bench
 
 LEAST_CAPABILITY = {"fp8_e4m3": 89, "bf16": 80, "tf32": 80, "int8": 75}
 SEARCH_GAP_S = 0.05
+SEARCH_BLOCK_S = 0.005  # long enough that synchronising does not decide between algorithms
 CLEARLY_FASTER = 0.99
 INVESTIGATE_BELOW = 0.5
 
@@ -36,7 +37,7 @@ def measure(spec: dict[str, Any], bench: Bench) -> paid.Measurement:
     )
     lab |= _verified(case)
     series = [lab, _burst(spec, bench, call, "burst", case.path)]
-    search, candidate = _search(spec, bench, case, lab["samples_s"][0] / spec["iterations"])
+    search, candidate = _search(spec, bench, case)
     if candidate is not None:
         series.append(
             _burst(spec, bench, candidate.call, "burst candidate", candidate.name) | _checked(case, candidate)
@@ -97,18 +98,20 @@ def _burst(spec: dict[str, Any], bench: Bench, call: Any, name: str, implementat
     )
 
 
-def _search(spec: dict[str, Any], bench: Bench, case: Any, plain_s: float) -> tuple[list[dict[str, Any]], Any]:
-    """Times cuBLASLt's other proposals with idle gaps; the fastest that is clearly faster than the plain call, or None."""
-    bench.sleep(SEARCH_GAP_S)
-    plain_s = min(plain_s, bench.seconds_per_call(case.call()))
-    tried = []
-    for candidate in case.candidates(spec["algorithms"]) if spec["algorithms"] else []:
-        bench.sleep(SEARCH_GAP_S)
-        tried.append((bench.seconds_per_call(candidate.call), candidate))
+def _search(spec: dict[str, Any], bench: Bench, case: Any) -> tuple[list[dict[str, Any]], Any]:
+    """Times the plain call and cuBLASLt's other proposals alike; the fastest of these if it is clearly faster, or None."""
+    plain_s = _rested_seconds(bench, case.call())
+    candidates = case.candidates(spec["algorithms"]) if spec["algorithms"] else []
+    tried = [(_rested_seconds(bench, candidate.call), candidate) for candidate in candidates]
     search = [{"name": c.name, "seconds_per_call": s, "config": c.config} for s, c in tried]
     best = min(tried, key=lambda pair: pair[0], default=None)
     chosen = best[1] if best is not None and best[0] < CLEARLY_FASTER * plain_s else None
     return [{"name": case.path, "seconds_per_call": plain_s, "config": None}, *search], chosen
+
+
+def _rested_seconds(bench: Bench, call: Any) -> float:
+    bench.sleep(SEARCH_GAP_S)
+    return bench.seconds_per_call(call, at_least_s=SEARCH_BLOCK_S)
 
 
 def _investigate(spec: dict[str, Any], bench: Bench, case: Any, burst: dict[str, Any]) -> list[dict[str, Any]]:
@@ -119,15 +122,19 @@ def _investigate(spec: dict[str, Any], bench: Bench, case: Any, burst: dict[str,
         return []
     found = [_larger(bench, case)]
     bench.sustained(case.call(), name="load", implementation=case.path, seconds=2.0, block_s=0.1)
-    found.append(_finding("after sustained load", case.n, case.path, bench.seconds_per_call(case.call())))
+    found.append(
+        _finding("after sustained load", case.n, case.path, bench.seconds_per_call(case.call(), SEARCH_BLOCK_S))
+    )
     for candidate in case.candidates(1):
-        found.append(_finding("other path", case.n, candidate.name, bench.seconds_per_call(candidate.call)))
+        found.append(
+            _finding("other path", case.n, candidate.name, bench.seconds_per_call(candidate.call, SEARCH_BLOCK_S))
+        )
     return found
 
 
 def _larger(bench: Bench, case: Any) -> dict[str, Any]:
     other = type(case)(bench.device, case.variant, 8192)
-    return _finding("larger matrix", 8192, other.path, bench.seconds_per_call(other.call()))
+    return _finding("larger matrix", 8192, other.path, bench.seconds_per_call(other.call(), SEARCH_BLOCK_S))
 
 
 def _finding(name: str, n: int, implementation: str, seconds: float) -> dict[str, Any]:

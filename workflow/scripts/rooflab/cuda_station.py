@@ -7,6 +7,8 @@ from rooflab import locks, nvml
 from rooflab.cuda_device import CudaDevice, open_device
 from rooflab.cuda_faults import DeviceError
 from rooflab.cuda_gemm import neutralise_tf32_environment
+from rooflab.detect import gpu_slug
+from rooflab.identity import check_named
 from rooflab.protocol import Bench
 from rooflab.station import Station
 
@@ -19,6 +21,7 @@ def open_cuda_station(weights_path: str | None) -> Station:
     properties = device.properties()
     chip = nvml.Nvml(properties["pci_bus_id"])
     identity = _identity(properties, chip)
+    check_named(os.environ.get("ROOFLAB_DEVICE", ""), gpu_slug(identity))
     environment = {"gpu": device.versions(), "arithmetic_variables_unset": variables, "other_processes": others}
     environment["driver"] = _known(chip.device_facts()["driver_version"])
     bench = Bench(synchronize=device.synchronize, state=chip.state, device=device, weights_path=weights_path)
@@ -48,13 +51,13 @@ def _known(fact: Any) -> Any:
 def _identity(properties: dict[str, Any], chip: nvml.Nvml) -> dict[str, Any]:
     facts = chip.device_facts()
     uuid = properties["uuid"] or _known(facts["uuid"])
-    gpus = [gpu for gpu in nvml.list_gpus() if gpu["uuid"] == uuid]
+    shown = nvml.visible(nvml.list_gpus(), os.environ.get("CUDA_VISIBLE_DEVICES"))
     return {
         "name": properties["name"],
         "uuid": uuid,
         "sm_count": properties["sm_count"],
         "memory_bytes": properties["memory_bytes"],
-        "mig": gpus[0]["mig"] if gpus else None,
+        "mig": shown[0]["mig"] if shown else None,
         "power_limit_w": _known(facts["power_limit_enforced_w"]),
     }
 

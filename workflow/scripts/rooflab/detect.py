@@ -2,8 +2,10 @@
 
 import os
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from rooflab import host_cpu, nvml
 
@@ -80,9 +82,12 @@ def _auto() -> Machine:
         )
     if not seen:
         return _cpu()
-    gpu = seen[0]
-    profile = f"-mig-{gpu['mig']}" if gpu.get("mig") else ""
-    return Machine(slug(f"{gpu['name']}{profile}"), True)
+    return Machine(gpu_slug(seen[0]), True)
+
+
+def gpu_slug(gpu: Mapping[str, Any]) -> str:
+    """The session's name of a GPU: its name, and the profile of a MIG slice."""
+    return slug(f"{gpu['name']}-mig-{gpu['mig']}" if gpu.get("mig") else str(gpu["name"]))
 
 
 def _refuse_second_bill(machine: Machine, results: Path) -> None:

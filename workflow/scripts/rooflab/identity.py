@@ -13,6 +13,14 @@ class WrongMachine(Exception):
     """The live device is not the one that the session's records came from."""
 
 
+def check_named(asked: str, live: str) -> None:
+    """Raises WrongMachine if the config names a device (`asked`, empty when it names none) and this machine's is another."""
+    if asked and asked != live:
+        raise WrongMachine(
+            f"device={asked} was asked for, and this machine's GPU is {live}. To measure this one: snakemake --cores 1 --config device=auto"
+        )
+
+
 def check(session_dir: Path, side: str, live: dict[str, Any]) -> None:
     """Raises WrongMachine if any record of this side was taken on another kind of device. Another card of the model passes."""
     for path in sorted((session_dir / side).rglob("*.json")):
