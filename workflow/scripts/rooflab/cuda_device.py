@@ -154,7 +154,7 @@ class CudaDevice:
     def capture(self, calls: Sequence[Call]) -> Graph:
         """`calls`, in this order, as one graph. Each is made once before, because a first launch may load code.
 
-        cuBLAS through CuPy cannot be captured (NotImplementedError); cuBLASLt and own kernels can.
+        cuBLAS through CuPy cannot be captured, CuPy refuses it; cuBLASLt and own kernels can.
         """
         for call in dict.fromkeys(calls):
             call()
