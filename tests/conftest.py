@@ -7,6 +7,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from lab import finished, lab  # noqa: F401
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "workflow" / "scripts"))
 

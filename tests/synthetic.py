@@ -63,29 +63,19 @@ H200_GEMM = {
 H200_GB_PER_S = {"d2d": 4289.0, "read": 4713.0, "write": 4711.0, "triad": 4425.0}
 # dtype -> S -> microseconds per step: CuPy chain and fused, synchronised each; fused, replayed in a graph
 H200_DECODE_US = {
-    "fp32": {
-        128: (106.56, 12.71, 2.69),
-        256: (110.64, 14.19, 3.97),
-        512: (108.85, 14.03, 4.19),
-        1024: (106.48, 14.9, 5.06),
-    },
-    "fp16": {
-        128: (115.56, 11.87, 2.39),
-        256: (124.42, 12.7, 3.06),
-        512: (121.47, 14.05, 4.33),
-        1024: (143.08, 16.06, 4.65),
-    },
-    "bf16": {
-        128: (247.56, 13.59, 2.39),
-        256: (129.14, 14.29, 3.06),
-        512: (128.47, 14.38, 4.2),
-        1024: (132.68, 14.83, 4.54),
-    },
-}
+    "fp32": {128: (106.56, 12.71, 2.69), 256: (110.64, 14.19, 3.97), 512: (108.85, 14.03, 4.19), 1024: (106.48, 14.9, 5.06)},
+    "fp16": {128: (115.56, 11.87, 2.39), 256: (124.42, 12.7, 3.06), 512: (121.47, 14.05, 4.33), 1024: (143.08, 16.06, 4.65)},
+    "bf16": {128: (247.56, 13.59, 2.39), 256: (129.14, 14.29, 3.06), 512: (128.47, 14.38, 4.2), 1024: (132.68, 14.83, 4.54)},
+}  # fmt: skip
 CPU_TFLOPS = {"fp32": 0.80, "fp64": 0.40}
 CPU_GB_PER_S = {"read": 38.0, "triad": 30.0}
 CPU_DECODE_US = {128: 60.0, 256: 85.0, 512: 130.0, 1024: 230.0}
+CPU_FLOOR_US = 0.2
 BUFFER_BYTES = {"gpu": 2**32, "cpu": 2**27}
+# what `h200_session` and `cpu_session` put in place of the figures above; dtypes and patterns left out are not measured
+FIGURES = {"gemm", "gb_per_s", "decode_us", "facts", "burst_reasons", "sustained_reasons", "investigations", "hbm_us"}
+CPU_FIGURES = {"cpu_tflops", "cpu_gb_per_s", "cpu_decode_us"}
+HBM_BATCH = 1024  # sequences of 1024 tokens: 2 GiB of K and V in fp16
 
 
 def series(name: str, implementation: str, median_s: float, **changes: Any) -> Record:
@@ -156,14 +146,18 @@ def bandwidth(side: str, pattern: str, gb_per_s: float) -> Record:
 def gemm(
     side: str, dtype: str, n: int, lab: float, burst: float, sustained: float, error: float, **changes: Any
 ) -> Record:
-    """One GEMM record from its three rates in TFLOPS."""
+    """One GEMM record from its three rates in TFLOPS. `changes` may hold burst_reasons and sustained_reasons."""
     library = "cupy.matmul" if side == "gpu" else "numpy.matmul"
+    burst_reasons, sustained_reasons = (
+        changes.pop("burst_reasons", ()),
+        changes.pop("sustained_reasons", ("SwPowerCap",)),
+    )
 
     def timed(name: str, tflops: float, **more: Any) -> Record:
         seconds = 2 * n**3 / (tflops * 1e12)
         return series(name, library, seconds, relative_error=error, tolerance=10 * error, **more)
 
-    cool, capped = chip(side), chip(side, "SwPowerCap")
+    cool, capped = chip(side, *burst_reasons), chip(side, *sustained_reasons)
     made = [timed("lab", lab, chip=cool), timed("burst", burst, chip=cool), timed("sustained", sustained, chip=capped)]
     shape = {"m": n, "n": n, "k": n}
     fields = {"operator": "gemm", "dtype": dtype, "shape": shape, "series": made} | changes
@@ -174,6 +168,15 @@ def decode(side: str, dtype: str, sequence: int, made: list[Record]) -> Record:
     shape = {"batch": 1, "query_heads": 8, "kv_heads": 8, "sequence": sequence, "head_dim": 64}
     name = f"minigpt-{dtype}-S{sequence}"
     return record("decode", side, name, operator="decode_attention", dtype=dtype, shape=shape, series=made)
+
+
+def hbm_decode(microseconds: float) -> Record:
+    """A batch whose K and V lie far beyond L2, fp16, one step in `microseconds`."""
+    made = [decode_series("fused", "fused", microseconds)]
+    shape = {"batch": HBM_BATCH, "query_heads": 8, "kv_heads": 8, "sequence": 1024, "head_dim": 64}
+    return record(
+        "decode", "gpu", "minigpt-fp16-hbm", operator="decode_attention", dtype="fp16", shape=shape, series=made
+    )
 
 
 def decode_series(name: str, implementation: str, microseconds: float, **changes: Any) -> Record:
@@ -191,20 +194,22 @@ def floor(side: str, name: str, microseconds: float, **changes: Any) -> Record:
     return series(name, "empty kernel" if side == "gpu" else "empty call", microseconds * 1e-6, **changes)
 
 
-def cpu_records() -> list[Record]:
-    """What the host CPU of either session wrote."""
-    empty = [floor("cpu", "sync_each", 0.2, timing="sync_each", iterations_per_sample=1)]
+def cpu_records(**figures: Any) -> list[Record]:
+    """What the host CPU of either session wrote; `figures`: see CPU_FIGURES."""
+    empty = [floor("cpu", "sync_each", CPU_FLOOR_US, timing="sync_each", iterations_per_sample=1)]
+    gb_per_s, tflops = figures.get("cpu_gb_per_s", CPU_GB_PER_S), figures.get("cpu_tflops", CPU_TFLOPS)
+    decode_us = figures.get("cpu_decode_us", CPU_DECODE_US)
     return [
         device("cpu"),
         record("launch_floor", "cpu", "launch_floor", operator="empty_launch", series=empty),
-        *(bandwidth("cpu", pattern, rate) for pattern, rate in CPU_GB_PER_S.items()),
-        *(gemm("cpu", name, 2048, 0.95 * rate, rate, 0.97 * rate, 1e-6) for name, rate in CPU_TFLOPS.items()),
-        *(decode("cpu", "fp32", s, [decode_series("numpy", "numpy", us)]) for s, us in CPU_DECODE_US.items()),
+        *(bandwidth("cpu", pattern, rate) for pattern, rate in gb_per_s.items()),
+        *(gemm("cpu", name, 2048, 0.95 * rate, rate, 0.97 * rate, 1e-6) for name, rate in tflops.items()),
+        *(decode("cpu", "fp32", s, [decode_series("numpy", "numpy", us)]) for s, us in decode_us.items()),
     ]
 
 
-def gpu_records() -> list[Record]:
-    """What an H200 wrote."""
+def gpu_records(**figures: Any) -> list[Record]:
+    """What an H200 wrote; `figures`: see FIGURES."""
     graph = {"launch": "graph", "timing": "graph"}
     empty = [
         floor("gpu", "sync_each", 9.3, timing="sync_each", iterations_per_sample=1),
@@ -212,14 +217,18 @@ def gpu_records() -> list[Record]:
         floor("gpu", "graph", 0.51, **graph),
     ]
     made = [
-        device("gpu"),
+        device("gpu", **figures.get("facts", {})),
         record("launch_floor", "gpu", "launch_floor", operator="empty_launch", series=empty),
-        *(bandwidth("gpu", pattern, rate) for pattern, rate in H200_GB_PER_S.items()),
+        *(bandwidth("gpu", pattern, rate) for pattern, rate in figures.get("gb_per_s", H200_GB_PER_S).items()),
     ]
-    for dtype, (lab, burst, sustained, large, error) in H200_GEMM.items():
-        made.append(gemm("gpu", dtype, 4096, lab, burst, sustained, error))
-        made.append(gemm("gpu", dtype, 8192, lab, large, sustained, error))
-    for dtype, steps in H200_DECODE_US.items():
+    chips = {key: figures[key] for key in ("burst_reasons", "sustained_reasons") if key in figures}
+    details = {"investigations": figures.get("investigations", [])}
+    for dtype, (lab, burst, sustained, large, error) in figures.get("gemm", H200_GEMM).items():
+        made.append(gemm("gpu", dtype, 4096, lab, burst, sustained, error, details=details, **chips))
+        made.append(gemm("gpu", dtype, 8192, lab, large, sustained, error, **chips))
+    if "hbm_us" in figures:
+        made.append(hbm_decode(figures["hbm_us"]))
+    for dtype, steps in figures.get("decode_us", H200_DECODE_US).items():
         for sequence, (chain, fused, replayed) in steps.items():
             ways = [
                 decode_series("cupy_chain", "cupy_chain", chain),
@@ -230,16 +239,17 @@ def gpu_records() -> list[Record]:
     return made
 
 
-def cpu_session() -> list[Record]:
-    """A session on a machine without a GPU."""
-    return cpu_records()
+def cpu_session(**figures: Any) -> list[Record]:
+    """A session on a machine without a GPU; `figures`: see CPU_FIGURES."""
+    assert set(figures) <= CPU_FIGURES, figures
+    return cpu_records(**figures)
 
 
 def h200_session(**changes: Any) -> list[Record]:
-    """An H200 and its host. `changes`: without=(names), failed=(names), unsupported=(names), extra=[records]."""
-    unknown = set(changes) - {"without", "failed", "unsupported", "extra"}
+    """An H200 and its host. `changes`: without=(names), failed=(names), unsupported=(names), extra=[records], FIGURES."""
+    unknown = set(changes) - {"without", "failed", "unsupported", "extra"} - FIGURES - CPU_FIGURES
     assert not unknown, unknown
-    made = [r for r in gpu_records() + cpu_records() if r["name"] not in changes.get("without", ())]
+    made = [r for r in gpu_records(**changes) + cpu_records(**changes) if r["name"] not in changes.get("without", ())]
     for status in ("failed", "unsupported"):
         made = [emptied(r, status) if r["name"] in changes.get(status, ()) else r for r in made]
     return made + list(changes.get("extra", ()))

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from rooflab import cuda_bandwidth, nvml
+from rooflab import cuda_bandwidth, cuda_fma, nvml
 from rooflab.cuda_arrays import TILE_ELEMENTS, decode, encode, normal, poison, to_device, to_host
 from rooflab.cuda_decode import DecodeCase, DecodeShape, FusedConfig
 from rooflab.cuda_device import CudaDevice, open_device
@@ -109,6 +109,11 @@ def test_patterns_touch_every_bit(device: CudaDevice, name: str, size: int) -> N
         assert pattern.check(), (name, config)
         pattern.call()
     device.synchronize()
+
+
+def test_every_multiply_add_of_the_register_kernel_is_done(device: CudaDevice) -> None:
+    for config in cuda_fma.CONFIGS:
+        assert cuda_fma.FmaCase(device, config, rounds=3).relative_error() <= cuda_fma.TOLERANCE
 
 
 def test_l2_read_passes_over_its_buffer_as_often_as_it_says(device: CudaDevice) -> None:

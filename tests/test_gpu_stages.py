@@ -113,6 +113,31 @@ def test_a_faster_algorithm_is_seen_however_long_synchronising_takes(monkeypatch
     assert [s["name"] for s in taken.series] == ["lab", "burst", "burst candidate", "sustained"]
 
 
+def test_an_algorithm_that_the_library_then_refuses_is_noted_and_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    from rooflab.cublaslt import LtError
+
+    def refuse() -> None:
+        raise LtError("cublasLtMatmul", 15)
+
+    class Refusing(FakeCase):
+        def candidates(self, limit: int) -> list[Any]:
+            made: list[Any] = super().candidates(limit)
+            made[1].call = refuse
+            return made
+
+    monkeypatch.setattr("rooflab.cuda_gemm.GemmCase", Refusing)
+    device = FakeDevice(share=0.8, faster=1.05)
+    bench = Bench(synchronize=device.synchronize, clock=lambda: device.now, sleep=device.sleep, device=device)
+    search = peak_flops.measure(SPEC, bench).details["search"]
+    assert [("refused" in each) for each in search] == [False, False, True, False]
+    assert "NOT_SUPPORTED" in search[2]["refused"]
+
+
+def test_a_variant_is_recorded_under_the_dtype_of_its_operands(monkeypatch: pytest.MonkeyPatch) -> None:
+    taken = measured(monkeypatch, FakeDevice(share=1.4, error=2e-3), dtype="fp8_e4m3_full")
+    assert taken.dtype == "fp8_e4m3"
+
+
 def test_another_arithmetic_than_asked_for_is_a_failed_record(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(paid.Failed, match="another arithmetic ran"):
         measured(monkeypatch, FakeDevice(share=0.8, error=2.9e-4), dtype="fp32")
@@ -130,10 +155,84 @@ def test_a_head_size_that_the_kernel_does_not_have_is_unsupported() -> None:
     geometry = {"layers": 1, "heads": 2, "kv_heads": 2, "head_dim": 40, "vocabulary": 32, "context": 64}
     spec = {"dtype": "fp16", "sequence": 16, "geometry": geometry, "weights": {"seed": 0, "generator": 1}}
     device = SimpleNamespace(
-        xp=SimpleNamespace(asarray=np.asarray, asnumpy=np.asarray), synchronize=lambda: None, compute_capability=90
-    )
+        xp=SimpleNamespace(asarray=np.asarray, asnumpy=np.asarray), synchronize=lambda: None, compute_capability=90,
+        memory=lambda: (2**34, 2**34),
+    )  # fmt: skip
     with pytest.raises(paid.Unsupported, match="head size 40"):
         decode_attn_gpu.measure(spec, Bench(device=device))
+
+
+@pytest.mark.parametrize(
+    ("kv_mib", "l2_mib", "nodes", "copies"),
+    [(0.25, 60, 100, 1000), (64, 60, 100, 4), (2048, 60, 10, 1), (240, 60, 100, 1)],
+)
+def test_the_cold_caches_are_four_times_l2_and_whole_graphs(
+    kv_mib: float, l2_mib: int, nodes: int, copies: int
+) -> None:
+    assert decode_attn_gpu._copies(int(kv_mib * 2**20), l2_mib * 2**20, nodes) == copies
+
+
+@pytest.mark.parametrize(("total_gib", "batch"), [(140, 1024), (4, 512)])
+def test_the_far_case_fills_its_bytes_or_a_quarter_of_the_card(total_gib: int, batch: int) -> None:
+    from rooflab.decode_inputs import sizes
+
+    geometry = {"heads": 8, "kv_heads": 8, "head_dim": 64}
+    spec = {"dtype": "fp16", "sequence": 1024, "geometry": geometry, "kv_bytes": 2**31}
+    assert sizes(spec, total_gib * 2**30)["batch"] == batch
+
+
+def test_a_cache_that_the_card_cannot_hold_is_unsupported_with_both_sizes() -> None:
+    with pytest.raises(paid.Unsupported, match="K and V take 2000 bytes, this GPU has 1000"):
+        decode_attn_gpu._refuse_too_big(2000, 1000)
+
+
+def test_the_multiply_adds_of_the_kernel_are_those_of_exact_arithmetic() -> None:
+    from fractions import Fraction
+
+    from rooflab.cuda_fma import ADDEND, FACTOR, UNROLL, expected
+
+    value = np.float32(3 + 1)  # thread 3, second chain
+    for _ in range(UNROLL):
+        value = np.float32(float(Fraction(float(value)) * Fraction(float(FACTOR)) + Fraction(float(ADDEND))))
+    other = expected(4, 1, 1)[3]
+    both = expected(4, 2, 1)[3]
+    assert both - other == pytest.approx(float(value), rel=1e-7)
+
+
+class FakePattern:
+    """Reads at 8 TB/s up to 40 MiB and at 4 TB/s beyond."""
+
+    config = "only"
+
+    def __init__(self, device: FakeDevice, size: int, passes: int) -> None:
+        rate = 8e12 if size <= 40 * 2**20 else 4e12
+        self.name, self.passes, self.check = "l2_read", passes, lambda: True
+
+        def call() -> None:
+            device.queued += size * passes / rate
+
+        self.call = call
+
+
+def test_the_sweep_tells_where_l2_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    import bandwidth
+    import synthetic
+    from rooflab.ceilings import all_ceilings
+
+    device = FakeDevice(share=1.0)
+    monkeypatch.setattr(
+        "rooflab.cuda_bandwidth.l2_read", lambda device, size, passes, *rest: FakePattern(device, size, passes)
+    )
+    monkeypatch.setattr("rooflab.cuda_bandwidth.buffers", lambda device, name, size: ([], []))
+    bench = Bench(synchronize=device.synchronize, clock=lambda: device.now, sleep=device.sleep, device=device)
+    sizes = [mib * 2**20 for mib in (1, 16, 32, 64, 128)]
+    taken = bandwidth.measure({"pattern": "l2", "sizes_bytes": sizes, "warmups": 1, "samples": 5, "gap_s": 0.0}, bench)
+    record = synthetic.record(
+        "bandwidth", "gpu", "l2", operator="read", shape=taken.shape, series=taken.series, details=taken.details
+    )
+    [ceiling] = all_ceilings(synthetic.with_files([record]))
+    assert (ceiling["tier"], ceiling["reach_bytes"]) == ("L2", 32 * 2**20)
+    assert ceiling["burst"] == pytest.approx(8e12, rel=1e-3) and len(ceiling["sweep"]) == 5
 
 
 @pytest.mark.parametrize(("prefix", "mig"), [("GPU-", None), ("MIG-", "1g.18gb")])

@@ -18,8 +18,12 @@ MAY_NOT = {
     "operators": {"cupy", "pynvml", "time", "pathlib", "os", "json"},
     "minigpt": {"cupy", "pynvml", "time", "pathlib", "os", "json"},
     "plan": {"numpy", "cupy", "pynvml", "time", "rooflab.theory"},
+    "model_plan": {"numpy", "cupy", "pynvml", "time", "rooflab.theory"},
+    "geometry": {"numpy", "cupy", "pynvml", "json", "time", "pathlib", "os", "rooflab.theory"},
+    "model_theory": {"numpy", "cupy", "pynvml", "json", "time", "pathlib", "os"},
+    "step_operators": {"cupy", "pynvml", "time", "pathlib", "os", "json"},
 }
-FREE = ("ceilings", "points", "regimes", "checks", "answers", "evidence", "statistics")
+FREE = ("ceilings", "points", "regimes", "checks", "answers", "evidence", "statistics", "model_points", "model_table")
 DRAWN = [p.name for p in [*SCRIPTS.glob("rooflab/chart*.py"), SCRIPTS / "plot.py", SCRIPTS / "interpretation.py"]]
 
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import sys
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -90,7 +91,7 @@ def test_a_complete_report(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (facts["cuda_driver_version"], facts["ecc_enabled"]) == ("13.0", True)
     assert (state["sm_clock_hz"], state["power_w"], state["utilization"]) == (1_980_000_000, 412.5, 0.37)
     assert (state["throttle_bits"], state["throttle_reasons"]) == (4, ["sw_power_cap"])
-    assert gpu.processes() == {"count": 1, "memory_bytes": 7}
+    assert gpu.processes() == {"count": 1, "memory_bytes": 7, "pids": [1]}
     json.dumps([facts, state])
 
 
@@ -108,7 +109,7 @@ def test_one_failing_call_costs_only_its_own_answer(monkeypatch: pytest.MonkeyPa
     lost = {name for name in facts if part_facts[name] != facts[name]}
     assert all(part_facts[name]["unavailable"] for name in lost)
     assert len(lost) + sum(part_state[name] is None for name in state) <= 4
-    assert set(part.processes()) == {"count", "memory_bytes"}
+    assert set(part.processes()) == {"count", "memory_bytes", "pids"}
 
 
 def test_everything_refused_is_still_a_report(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -116,7 +117,7 @@ def test_everything_refused_is_still_a_report(monkeypatch: pytest.MonkeyPatch) -
     gpu = nvml.Nvml(UUID)
     assert all("not supported" in answer["unavailable"] for answer in gpu.device_facts().values())
     assert set(gpu.state().values()) == {None}
-    assert gpu.processes() == {"count": None, "memory_bytes": None}
+    assert gpu.processes() == {"count": None, "memory_bytes": None, "pids": None}
 
 
 def test_an_old_driver_has_only_the_old_name_of_the_reasons(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -141,8 +142,32 @@ def test_the_device_is_found_by_pci_bus_id_too_and_an_unknown_one_is_an_error(mo
     nvml.Nvml(PCI)
     assert asked == [PCI]
     fake(monkeypatch, refused=("nvmlDeviceGetHandleByUUID",))
-    with pytest.raises(nvml.NvmlError, match="does not know the GPU GPU-1111"):
+    with pytest.raises(nvml.NvmlError, match="does not know the GPU GPU-1111") as caught:
         nvml.Nvml(UUID)
+    assert "nvidia-smi -L" in caught.value.remedy
+
+
+@pytest.mark.parametrize(
+    ("said", "remedy"),
+    [
+        ("No module named 'pynvml'", "make setup"),
+        ("RM has detected an NVML/RM version mismatch.", "reboot"),
+        ("NVML Shared Library Not Found", "--gpus all"),
+        ("Driver Not Loaded", "modprobe nvidia"),
+        ("Insufficient Permissions", "/dev/nvidia"),
+        ("GPU is lost", "Xid"),
+        ("Unknown Error", "start it again"),
+        ("something new", "nvidia-smi, then dmesg"),
+    ],
+)
+def test_each_refusal_of_nvml_has_its_remedy(monkeypatch: pytest.MonkeyPatch, said: str, remedy: str) -> None:
+    def refuse() -> None:
+        raise NotSupported(said)
+
+    fake(monkeypatch, nvmlInit=refuse)
+    with pytest.raises(nvml.NvmlError, match=re.escape(said)) as caught:
+        nvml.list_gpus()
+    assert remedy in caught.value.remedy
 
 
 @pytest.mark.parametrize("broken", ["nvmlInit", "nvmlDeviceGetCount"])

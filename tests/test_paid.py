@@ -150,3 +150,54 @@ def test_a_gpu_s_session_name_tells_a_mig_slice_apart() -> None:
 
     assert gpu_slug({"name": "NVIDIA H200", "mig": None}) == "nvidia-h200"
     assert gpu_slug({"name": "NVIDIA H200", "mig": "1g.18gb"}) == "nvidia-h200-mig-1g.18gb"
+
+
+def test_a_program_that_outlived_its_terminal_publishes_all_the_same(
+    job: paid.Job, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Gone:
+        def write(self, text: str) -> int:
+            raise BrokenPipeError
+
+        def flush(self) -> None:
+            raise BrokenPipeError
+
+    monkeypatch.setattr("sys.stdout", Gone())
+    paid.run(floor, "cpu", job, station)
+    assert records.read_record(job.out)["status"] == "measured"
+
+
+def test_a_disk_full_for_the_ledger_does_not_cost_the_measurement(
+    job: paid.Job, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    append = ledger.append
+
+    def full(path: Path, event: str, **fields: object) -> None:
+        if event != "start":
+            raise OSError(28, "No space left on device")
+        append(path, event, **fields)
+
+    monkeypatch.setattr(ledger, "append", full)
+    paid.run(floor, "cpu", job, station)
+    assert records.read_record(job.out)["status"] == "measured"
+    assert "end not noted (No space left on device)" in capsys.readouterr().err
+
+
+def test_ctrl_c_ends_in_one_line_and_leaves_no_record(
+    job: paid.Job, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.argv", ["x", "--spec", records.canonical_json(job.spec), "--out", str(job.out)])
+
+    def interrupted(spec: dict, bench: Bench) -> paid.Measurement:
+        raise KeyboardInterrupt
+
+    with pytest.raises(SystemExit) as stop:
+        paid.main(interrupted, "cpu")
+    assert stop.value.code != 0 and not job.out.exists()
+    assert capsys.readouterr().err == f"{job.out}: not measured: interrupted; the same command goes on from here\n"
+
+
+def test_the_shield_is_raised_once_there_is_a_result_and_before_it_is_written(job: paid.Job) -> None:
+    seen: list[bool] = []
+    paid.run(floor, "cpu", job, station, shield=lambda: seen.append(job.out.exists()))
+    assert seen == [False] and job.out.exists()

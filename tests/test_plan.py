@@ -65,7 +65,7 @@ def test_exactly_the_affected_stage_is_pending(path: str, value: object, pending
 
 def test_one_more_dtype_adds_only_its_own_files() -> None:
     after = files(changed("gemm.dtypes", ["fp32", "fp16", "bf16", "fp8_e4m3", "fp64"]))
-    assert {name.rsplit(".", 2)[0] for name in after - files(SHIPPED)} == {"gpu/gemm/fp64-n4096", "gpu/gemm/fp64-n8192"}
+    assert {name.rsplit(".", 2)[0] for name in after - files(SHIPPED)} == {"gpu/gemm/fp64-n4096"}
 
 
 def test_going_back_to_the_old_value_finds_the_old_files() -> None:

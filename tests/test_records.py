@@ -92,3 +92,31 @@ def test_a_failed_write_leaves_the_old_file_and_no_part(tmp_path: Path, monkeypa
 def test_nan_never_reaches_a_file(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="Out of range"):
         write_json(tmp_path / "x.json", {"v": float("nan")})
+
+
+@pytest.mark.parametrize("version", [None, "1", -3, 1.5])
+def test_a_format_that_never_was_is_refused(tmp_path: Path, version: object) -> None:
+    with pytest.raises(RecordError, match="none that this program knows"):
+        read_record(put(tmp_path, record(schema_version=version)))
+
+
+def test_half_a_record_with_a_right_hash_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(RecordError, match="started_at missing"):
+        read_record(put(tmp_path, seal({k: v for k, v in record().items() if k not in ("sha256", "started_at")})))
+
+
+def test_the_repair_can_be_pasted_whatever_the_folder_is_called(tmp_path: Path) -> None:
+    folder = tmp_path / "my results"
+    folder.mkdir()
+    with pytest.raises(RecordError, match=r"rm '.*my results.*' && snakemake --cores 1"):
+        read_record(put(folder, {"schema": "measurement"}))
+
+
+@pytest.mark.parametrize("sample", [-1.0, "0.1", None, True, [0.1]])
+def test_a_bad_sample_among_a_thousand_is_found(sample: object) -> None:
+    path = next((Path(__file__).parents[1] / "results" / "nvidia-h200" / "gpu").glob("launch_floor.*.json"))
+    record = json.loads(path.read_text())
+    records.check_schema("measurement", record, "here")
+    record["series"][0]["samples_s"][700] = sample
+    with pytest.raises(records.RecordError, match="here: series/0/samples_s"):
+        records.check_schema("measurement", record, "here")

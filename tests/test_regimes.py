@@ -12,12 +12,12 @@ MIB = 2**20
 
 
 def ceiling(side: str = "gpu", **given: Any) -> dict[str, Any]:
-    blank = {"id": "c", "side": side, "kind": "memory", "dtype": None, "tier": "HBM", "pattern": "read"}
+    blank = {"id": "c", "side": side, "kind": "memory", "variant": None, "tier": "HBM", "pattern": "read"}
     value = given.get("burst", 1e12)
-    return blank | {"burst": value, "burst_spread": [0.99 * value, 1.01 * value]} | given
+    return blank | {"burst": value, "burst_spread": [0.99 * value, 1.01 * value], "reach_bytes": None} | given
 
 
-COMPUTE = ceiling(kind="compute", dtype="fp16", tier=None, pattern=None, burst=1e15, id="compute")
+COMPUTE = ceiling(kind="compute", variant="fp16", tier=None, pattern=None, burst=1e15, id="compute")
 READ = ceiling(id="read")
 COPY = ceiling(pattern="d2d", burst=0.9e12, id="copy")
 L2 = ceiling(tier="L2", pattern="l2", burst=4e12, id="l2")

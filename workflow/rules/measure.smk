@@ -13,6 +13,7 @@ rule device:
         "logs/{session}/gpu-device.{key}.log",
     priority: 100
     resources:
+        **CARD_SLOTS,
         paid=1,
     params:
         spec=spec_of,
@@ -28,6 +29,7 @@ rule launch_floor:
         "logs/{session}/gpu-launch_floor.{key}.log",
     priority: 95
     resources:
+        **CARD_SLOTS,
         paid=1,
     params:
         spec=spec_of,
@@ -43,6 +45,7 @@ rule bandwidth:
         "logs/{session}/gpu-bandwidth-{name}.{key}.log",
     priority: 90
     resources:
+        **CARD_SLOTS,
         paid=1,
     params:
         spec=spec_of,
@@ -58,12 +61,29 @@ rule peak_flops:
         "logs/{session}/gpu-gemm-{name}.{key}.log",
     priority: 80
     resources:
+        **CARD_SLOTS,
         paid=1,
     params:
         spec=spec_of,
         env=PAID,
     shell:
         "{params.env} python $ROOFLAB_SCRIPTS/peak_flops.py --spec {params.spec:q} --out {output:q} --log {log:q}"
+
+
+rule fma_peak:
+    output:
+        "results/{session}/gpu/fma/{name}.{key}.json",
+    log:
+        "logs/{session}/gpu-fma-{name}.{key}.log",
+    priority: 75
+    resources:
+        **CARD_SLOTS,
+        paid=1,
+    params:
+        spec=spec_of,
+        env=PAID,
+    shell:
+        "{params.env} python $ROOFLAB_SCRIPTS/fma_peak.py --spec {params.spec:q} --out {output:q} --log {log:q}"
 
 
 rule decode_attn_gpu:
@@ -73,6 +93,7 @@ rule decode_attn_gpu:
         "logs/{session}/gpu-decode-{name}.{key}.log",
     priority: 70
     resources:
+        **CARD_SLOTS,
         paid=1,
     params:
         spec=spec_of,
@@ -88,6 +109,7 @@ rule cpu_device:
         "logs/{session}/cpu-device.{key}.log",
     priority: 60
     resources:
+        **WHOLE_NODE,
         paid=1,
     params:
         spec=spec_of,
@@ -103,6 +125,7 @@ rule cpu_launch_floor:
         "logs/{session}/cpu-launch_floor.{key}.log",
     priority: 55
     resources:
+        **WHOLE_NODE,
         paid=1,
     params:
         spec=spec_of,
@@ -118,6 +141,7 @@ rule cpu_bandwidth:
         "logs/{session}/cpu-bandwidth-{name}.{key}.log",
     priority: 50
     resources:
+        **WHOLE_NODE,
         paid=1,
     params:
         spec=spec_of,
@@ -133,6 +157,7 @@ rule cpu_peak_flops:
         "logs/{session}/cpu-gemm-{name}.{key}.log",
     priority: 40
     resources:
+        **WHOLE_NODE,
         paid=1,
     params:
         spec=spec_of,
@@ -148,6 +173,7 @@ rule cpu_decode_attn:
         "logs/{session}/cpu-decode-{name}.{key}.log",
     priority: 30
     resources:
+        **WHOLE_NODE,
         paid=1,
     params:
         spec=spec_of,

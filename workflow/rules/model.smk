@@ -50,7 +50,12 @@ rule peak_flops_summary:
 rule roofline:
     input:
         records=records_of,
-        code=[f"{CODE}/roofline.py", *ROOMS, f"{CODE}/rooflab/data/vendor_peaks.csv"],
+        code=[
+            f"{CODE}/roofline.py",
+            *ROOMS,
+            f"{CODE}/rooflab/data/vendor_peaks.csv",
+            f"{CODE}/rooflab/data/geometries.yaml",
+        ],
         given=[config["cpu"]["roofline_file"]] if config["cpu"]["roofline_file"] else [],
     output:
         "results/{session}/roofline.json",

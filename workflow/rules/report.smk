@@ -1,28 +1,38 @@
 # The picture, the prose and the manifest. They compute nothing: roofline.json is what they say.
+from snakemake.settings.enums import Quietness
+
+TEXTS = sorted(os.path.relpath(p) for p in SCRIPTS.glob("rooflab/data/texts_*.yaml"))
 
 
 rule draw:
     input:
         roofline="results/{session}/roofline.json",
-        code=sorted(
-            os.path.relpath(p)
-            for p in [
-                SCRIPTS / "plot.py",
-                *SCRIPTS.glob("rooflab/chart*.py"),
-                SCRIPTS / "rooflab/words.py",
-            ]
-        ),
+        code=[
+            f"{CODE}/plot.py",
+            f"{CODE}/rooflab/words.py",
+            f"{CODE}/rooflab/catalogue.py",
+            *sorted(os.path.relpath(p) for p in SCRIPTS.glob("rooflab/chart*.py")),
+            *TEXTS,
+        ],
     output:
-        png="results/{session}/roofline.png",
+        png=report(
+            "results/{session}/roofline.png",
+            caption="../report/roofline.rst",
+            category="{session}",
+        ),
         svg="results/{session}/roofline.svg",
+        dark="results/{session}/roofline-dark.svg",
+        small="results/{session}/roofline-small.png",
     log:
         "logs/{session}/draw.log",
     params:
         dpi=config["plot"]["dpi"],
         title=config["plot"]["title"] or "",
+        language=config["language"],
     shell:
         "python $ROOFLAB_SCRIPTS/plot.py --roofline {input.roofline} --png {output.png} --svg {output.svg} "
-        "--dpi {params.dpi} --title={params.title:q} 2> >(tee {log} >&2)"
+        "--dark-svg {output.dark} --small-png {output.small} --dpi {params.dpi} --title={params.title:q} "
+        "--language {params.language} 2> >(tee {log} >&2)"
 
 
 rule interpretation:
@@ -31,20 +41,34 @@ rule interpretation:
         code=[
             f"{CODE}/interpretation.py",
             f"{CODE}/rooflab/words.py",
-            f"{CODE}/rooflab/prose.py",
+            f"{CODE}/rooflab/catalogue.py",
+            *sorted(os.path.relpath(p) for p in SCRIPTS.glob("rooflab/prose*.py")),
+            *TEXTS,
         ],
     output:
-        "results/{session}/interpretation.md",
+        report(
+            "results/{session}/interpretation.md",
+            caption="../report/interpretation.rst",
+            category="{session}",
+        ),
     log:
         "logs/{session}/interpretation.log",
+    params:
+        language=config["language"],
     shell:
-        "python $ROOFLAB_SCRIPTS/interpretation.py --roofline {input.roofline} --out {output} 2> >(tee {log} >&2)"
+        "python $ROOFLAB_SCRIPTS/interpretation.py --roofline {input.roofline} --language {params.language} "
+        "--out {output} 2> >(tee {log} >&2)"
 
 
 rule manifest:
     input:
         records=records_of,
-        made=[f"results/{{session}}/{name}" for name in FREE if name != "manifest.json"],
+        made=[
+            f"results/{{session}}/{name}"
+            for name in FREE
+            if name not in ("manifest.json", "report.html")
+        ],
+        closing=lambda wc: closing_of(wc),
         code=[f"{CODE}/manifest.py", f"{CODE}/roofline.py", *ROOMS],
     output:
         "results/{session}/manifest.json",
@@ -57,8 +81,41 @@ rule manifest:
         "--planned <(printf %s {params.plan:q}) --out {output} 2> >(tee {log} >&2)"
 
 
+rule report_html:
+    input:
+        roofline="results/{session}/roofline.json",
+        svg="results/{session}/roofline.svg",
+        prose="results/{session}/interpretation.md",
+        manifest="results/{session}/manifest.json",
+        code=[
+            f"{CODE}/report_html.py",
+            f"{CODE}/rooflab/words.py",
+            f"{CODE}/rooflab/catalogue.py",
+            f"{CODE}/rooflab/chart_style.py",
+            *sorted(os.path.relpath(p) for p in SCRIPTS.glob("rooflab/report_*.py")),
+            *sorted(os.path.relpath(p) for p in SCRIPTS.glob("rooflab/data/report.*")),
+            *TEXTS,
+        ],
+    output:
+        report(
+            "results/{session}/report.html",
+            caption="../report/report.rst",
+            category="{session}",
+        ),
+    log:
+        "logs/{session}/report_html.log",
+    params:
+        language=config["language"],
+    shell:
+        "python $ROOFLAB_SCRIPTS/report_html.py --roofline {input.roofline} --svg {input.svg} --prose {input.prose} "
+        "--manifest {input.manifest} --language {params.language} --out {output} 2> >(tee {log} >&2)"
+
+
 onsuccess:
-    summary.show(
-        [RESULTS / each for each in sessions()],
-        measures() and this_machine().is_gpu,
-    )
+    if "doctor" in (workflow.dag_settings.targets or ()):
+        tell_the_doctors_report()
+    if Quietness.ALL not in (workflow.output_settings.quiet or ()):
+        summary.show(
+            [RESULTS / each for each in ([] if compares() else sessions())],
+            measures() and this_is_gpu(),
+        )

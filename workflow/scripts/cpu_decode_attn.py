@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from rooflab import host_cpu, minigpt, paid
-from rooflab.decode_inputs import load, query, shape
+from rooflab.decode_inputs import load, query, sizes
 from rooflab.operators import decode_attention_into, random_kv, reference_attention, relative_error
 from rooflab.protocol import Bench
 
@@ -35,7 +35,7 @@ def measure(spec: dict[str, Any], bench: Bench) -> paid.Measurement:
     return paid.Measurement(
         operator="decode_attention",
         dtype="fp32",
-        shape=shape(geometry, spec["sequence"]),
+        shape=sizes(spec),
         series=[series],
         details={"threads": host_cpu.threads(), "blas": blas, "weights_source": source},
     )

@@ -8,9 +8,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from rooflab.prose import cpu_paragraph, decode_paragraph, gemm_paragraph
+from rooflab import catalogue
+from rooflab.prose import notes, paragraph
 
-PARAGRAPHS = {"gemm": gemm_paragraph, "decode": decode_paragraph, "cpu": cpu_paragraph}
+PARAGRAPHS = ("gemm", "decode", "cpu")
 
 
 def leaves(answer: Mapping[str, Any], prefix: str = "") -> dict[str, float]:
@@ -30,16 +31,17 @@ def figures(answer: Mapping[str, Any]) -> str:
     return f"<!-- figures: {listed} -->" if listed else "<!-- figures: none -->"
 
 
-def interpret(roofline: dict[str, Any]) -> str:
-    """The whole text. Raises ValueError for a file that is no roofline."""
+def interpret(roofline: dict[str, Any], language: str = "en") -> str:
+    """The whole text. Raises ValueError for a file that is no roofline and for a language without texts."""
     if roofline.get("schema") != "roofline":
         seen = roofline.get("schema")
         raise ValueError(f"schema is {seen!r}, expected 'roofline': pass the roofline.json of a session")
     device = (roofline["devices"][roofline["main_side"]] or {}).get("name", roofline["session"])
-    blocks = [f"# What the roofline of {device} says"]
-    for part, paragraph in PARAGRAPHS.items():
-        blocks.append(f"{paragraph(roofline)}\n{figures(roofline['answers'][part])}")
-    return "\n\n".join(blocks) + "\n"
+    blocks = [catalogue.text("prose.title", language, device=device)]
+    for part in PARAGRAPHS:
+        blocks.append(f"{paragraph(part, roofline, language)}\n{figures(roofline['answers'][part])}")
+    blocks.append(notes(roofline, language))
+    return "\n\n".join(block for block in blocks if block) + "\n"
 
 
 def write(path: Path, text: str) -> None:
@@ -55,8 +57,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--roofline", type=Path, required=True)
     parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--language", choices=catalogue.LANGUAGES, default="en")
     arguments = parser.parse_args()
-    write(arguments.out, interpret(json.loads(arguments.roofline.read_text(encoding="utf-8"))))
+    roofline = json.loads(arguments.roofline.read_text(encoding="utf-8"))
+    write(arguments.out, interpret(roofline, arguments.language))
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import os
 import platform
 from collections.abc import Iterable, Mapping
 from importlib.metadata import version
@@ -11,8 +12,8 @@ from typing import Any
 from rooflab import ledger
 from rooflab.checks import interpretation_answers, manifest_complete, plot_complete
 from rooflab.evidence import environments, facts, holes, notes, select
-from rooflab.records import write_json
-from roofline import command_line, load, read_plan
+from rooflab.records import read_sealed, write_json
+from roofline import command_line, read_plan
 
 Record = dict[str, Any]
 
@@ -33,7 +34,7 @@ REQUIRED = (
     "results",
     "paid.stages",
 )
-OWN_NAME = "manifest.json"
+OWN_NAMES = {"manifest.json", "report.html"}  # the report quotes the manifest
 
 
 def manifest(
@@ -42,8 +43,12 @@ def manifest(
     plan: Iterable[Record],
     paid: Mapping[str, Any],
     results: list[Record],
+    terminated: Record | None = None,
 ) -> Record:
-    """The manifest without its checks. `environment` quotes the records; this machine stands under `rendered_by`."""
+    """The manifest without its checks. `environment` quotes the records; this machine stands under `rendered_by`.
+
+    `terminated` quotes the record that the instance is terminated, null while there is none.
+    """
     planned = list(plan)
     used = select(records, planned)
     return {
@@ -55,6 +60,7 @@ def manifest(
         "measurements": [_measurement(file, record) for file, record in used.items()],
         "results": results,
         "paid": dict(paid),
+        "terminated": terminated,
         "holes": holes(used, planned),
         "notes": notes(used, planned),
         "rendered_by": rendered_by(),
@@ -74,7 +80,7 @@ def checks(made: Record, roofline: Record, svg: str | None, prose: str | None) -
 
 def result_files(session_dir: Path) -> list[Record]:
     """SHA-256 of every file of the session but the manifest itself and unfinished part files."""
-    paths = [path for path in session_dir.rglob("*") if path.is_file() and path.name != OWN_NAME]
+    paths = [path for path in session_dir.rglob("*") if path.is_file() and path.name not in OWN_NAMES]
     files = {path.relative_to(session_dir).as_posix(): path for path in paths if path.suffix != ".part"}
     return [
         {"file": file, "sha256": hashlib.sha256(path.read_bytes()).hexdigest()} for file, path in sorted(files.items())
@@ -124,10 +130,12 @@ def main() -> None:
     folder = given.session_dir
     made = manifest(
         folder.resolve().name,
-        load(folder, given.records),
+        # held against their schema when roofline.json was made of them
+        {path.relative_to(folder).as_posix(): read_sealed(path) for path in sorted(given.records)},
         read_plan(given.planned),
-        ledger.summary(folder / "ledger.jsonl"),
+        ledger.summary(folder / "ledger.jsonl", alive=os.environ.get("ROOFLAB_RUN")),
         result_files(folder),
+        json.loads(closing) if (closing := _text(folder / "terminated.json")) else None,
     )
     roofline = json.loads((folder / "roofline.json").read_text(encoding="utf-8"))
     found = checks(made, roofline, _text(folder / "roofline.svg"), _text(folder / "interpretation.md"))

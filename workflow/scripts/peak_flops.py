@@ -6,6 +6,7 @@ The path that ran is proved by the relative error against float64: each arithmet
 from typing import Any
 
 from rooflab import paid, vendor
+from rooflab.dtypes import variant
 from rooflab.protocol import Bench
 
 LEAST_CAPABILITY = {"fp8_e4m3": 89, "bf16": 80, "tf32": 80, "int8": 75}
@@ -21,11 +22,12 @@ def measure(spec: dict[str, Any], bench: Bench) -> paid.Measurement:
     Raises paid.Unsupported where the chip has no such arithmetic, paid.Failed when another arithmetic ran than asked for.
     """
     from rooflab.cuda_gemm import GemmCase
+    from rooflab.cuda_kernel_names import kernel_names
 
-    dtype, n = spec["dtype"], spec["n"]
+    n, dtype = spec["n"], variant(spec["dtype"]).name
     _refuse(bench.device, dtype, n)
-    case = GemmCase(bench.device, dtype, n)
-    call = case.call()
+    case = GemmCase(bench.device, spec["dtype"], n)
+    call = _plain(case)
     case.poison()
     lab = bench.blocks(
         call,
@@ -42,8 +44,13 @@ def measure(spec: dict[str, Any], bench: Bench) -> paid.Measurement:
         series.append(
             _burst(spec, bench, candidate.call, "burst candidate", candidate.name) | _checked(case, candidate)
         )
-    details: dict[str, Any] = {"search": search, "path": case.path, "path_proved_by": "relative error against float64"}
-    details |= {"scales": case.scales, "investigations": _investigate(spec, bench, case, series[1])}
+    details: dict[str, Any] = {
+        "search": search,
+        "chosen": candidate.name if candidate else case.path,
+        "path": case.path,
+    }
+    details["path_proved_by"] = "relative error against float64"
+    details |= {"scales": case.scales, "investigations": _investigate(dtype, bench, case, series[1])}
     sustained = bench.sustained(
         call,
         name="sustained",
@@ -51,7 +58,20 @@ def measure(spec: dict[str, Any], bench: Bench) -> paid.Measurement:
         seconds=spec["sustained_s"],
         block_s=10 * spec["burst_block_s"],
     )
+    details["kernels"] = kernel_names(bench.device, candidate.call if candidate else call)
     return paid.Measurement("gemm", dtype, {"m": n, "n": n, "k": n}, [*series, sustained], details)
+
+
+def _plain(case: Any) -> Any:
+    """The plain call. Raises paid.Failed where cuBLASLt has no algorithm for it."""
+    from rooflab.cublaslt import LtError
+
+    try:
+        return case.call()
+    except LtError as error:
+        raise paid.Failed(
+            f"{case.variant}: cuBLASLt refuses it: {error}", "try a newer cuBLAS, then run again"
+        ) from error
 
 
 def _refuse(device: Any, dtype: str, n: int) -> None:
@@ -99,14 +119,33 @@ def _burst(spec: dict[str, Any], bench: Bench, call: Any, name: str, implementat
 
 
 def _search(spec: dict[str, Any], bench: Bench, case: Any) -> tuple[list[dict[str, Any]], Any]:
-    """Times the plain call and cuBLASLt's other proposals alike; the fastest of these if it is clearly faster, or None."""
-    plain_s = _rested_seconds(bench, case.call())
-    candidates = case.candidates(spec["algorithms"]) if spec["algorithms"] else []
-    tried = [(_rested_seconds(bench, candidate.call), candidate) for candidate in candidates]
-    search = [{"name": c.name, "seconds_per_call": s, "config": c.config} for s, c in tried]
-    best = min(tried, key=lambda pair: pair[0], default=None)
-    chosen = best[1] if best is not None and best[0] < CLEARLY_FASTER * plain_s else None
-    return [{"name": case.path, "seconds_per_call": plain_s, "config": None}, *search], chosen
+    """Times the plain call and cuBLASLt's other proposals alike; the fastest of these if it is clearly faster, or None.
+
+    A proposal that the library then refuses is noted and passed over: the plain call stands."""
+    from rooflab.cublaslt import LtError
+
+    search = [{"name": case.path, "seconds_per_call": _rested_seconds(bench, case.call()), "config": None}]
+    best = None
+    try:
+        candidates = case.candidates(spec["algorithms"]) if spec["algorithms"] else []
+    except LtError as error:
+        return [*search, {"name": "cuBLASLt heuristic", "refused": str(error)}], None
+    for candidate in candidates:
+        entry: dict[str, Any] = {"name": candidate.name, "config": candidate.config}
+        try:
+            entry["seconds_per_call"] = _rested_seconds(bench, candidate.call)
+            best = min(
+                best or (entry["seconds_per_call"], candidate), (entry["seconds_per_call"], candidate), key=_first
+            )
+        except LtError as error:
+            entry["refused"] = str(error)
+        search.append(entry)
+    plain_s = search[0]["seconds_per_call"]
+    return search, best[1] if best is not None and best[0] < CLEARLY_FASTER * plain_s else None
+
+
+def _first(pair: tuple[float, Any]) -> float:
+    return pair[0]
 
 
 def _rested_seconds(bench: Bench, call: Any) -> float:
@@ -114,11 +153,11 @@ def _rested_seconds(bench: Bench, call: Any) -> float:
     return bench.seconds_per_call(call, at_least_s=SEARCH_BLOCK_S)
 
 
-def _investigate(spec: dict[str, Any], bench: Bench, case: Any, burst: dict[str, Any]) -> list[dict[str, Any]]:
+def _investigate(dtype: str, bench: Bench, case: Any, burst: dict[str, Any]) -> list[dict[str, Any]]:
     """Below half of the vendor's peak: a larger matrix, a loaded chip, the next algorithm. Their verdict is free."""
     per_call = sorted(burst["samples_s"])[len(burst["samples_s"]) // 2] / burst["iterations_per_sample"]
-    peak = _vendor_flop_per_s(bench.device, spec["dtype"])
-    if peak is None or 2 * spec["n"] ** 3 / per_call >= INVESTIGATE_BELOW * peak:
+    peak = _vendor_flop_per_s(bench.device, dtype)
+    if peak is None or 2 * case.n**3 / per_call >= INVESTIGATE_BELOW * peak:
         return []
     found = [_larger(bench, case)]
     bench.sustained(case.call(), name="load", implementation=case.path, seconds=2.0, block_s=0.1)
@@ -133,7 +172,10 @@ def _investigate(spec: dict[str, Any], bench: Bench, case: Any, burst: dict[str,
 
 
 def _larger(bench: Bench, case: Any) -> dict[str, Any]:
-    other = type(case)(bench.device, case.variant, 8192)
+    try:
+        other = type(case)(bench.device, case.variant, 8192)
+    except MemoryError as error:
+        return {"name": "larger matrix", "n": 8192, "refused": f"out of memory: {error}"}
     return _finding("larger matrix", 8192, other.path, bench.seconds_per_call(other.call(), SEARCH_BLOCK_S))
 
 

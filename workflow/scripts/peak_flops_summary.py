@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from rooflab.ceilings import all_ceilings, fraction, gemm_flop_per_s, plain, vendor_flop_per_s, verified
-from rooflab.dtypes import dtype
+from rooflab.ceilings import all_ceilings, fraction, gemm_flop_per_s, plain, variant_of, vendor_flop_per_s, verified
+from rooflab.dtypes import variant
 from rooflab.evidence import holes, main_side, measured, select
 from rooflab.points import lab_records
 from rooflab.records import write_json
@@ -41,7 +41,7 @@ def _measured_dtype(
     records: Mapping[str, Record], side: str, name: str, file: str, record: Record, ceilings: list[Record]
 ) -> Record:
     """One dtype. `investigations` is what the stage looked into where the rate fell short of the vendor's peak."""
-    vendor = vendor_flop_per_s(records, side, name)
+    vendor = vendor_flop_per_s(records, side, record["dtype"])
     ceiling = compute_ceiling(ceilings, side, name)
     lab = plain(record, "lab")
     made: Record = {"status": "measured", "reason": None, "n": record["shape"]["n"], "file": file}
@@ -53,13 +53,13 @@ def _measured_dtype(
         "vendor_flop_per_s": vendor,
         "fastest_burst_flop_per_s": ceiling["burst"] if ceiling else None,
         "fastest_burst_n": ceiling["n"] if ceiling else None,
-        "accumulator": dtype(name).accumulator if side == "gpu" else None,
+        "accumulator": variant(name).accumulator if side == "gpu" else None,
         "implementation": lab["implementation"] if lab else None,
         "relative_error": lab["relative_error"] if lab else None,
         "tolerance": lab["tolerance"] if lab else None,
         "verified": verified(lab) if lab else False,
         "investigations": record["details"].get("investigations", []),
-        "sizes": sorted(r["shape"]["n"] for r in measured(records, side, "gemm").values() if r["dtype"] == name),
+        "sizes": sorted(r["shape"]["n"] for r in measured(records, side, "gemm").values() if variant_of(r) == name),
     }
 
 

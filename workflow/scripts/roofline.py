@@ -8,9 +8,10 @@ from typing import Any
 
 from rooflab import ledger, theory
 from rooflab.answers import answers
-from rooflab.ceilings import all_ceilings, given_ceilings, launch_floors
+from rooflab.ceilings import all_ceilings, given_ceilings, launch_floors, uneven_loads
 from rooflab.checks import measured_checks
-from rooflab.evidence import facts, holes, main_side, notes, select
+from rooflab.evidence import facts, holes, main_side, measured, notes, select
+from rooflab.model_table import models, sweeps
 from rooflab.points import all_points
 from rooflab.records import check_schema, read_record, write_json
 
@@ -51,10 +52,12 @@ def roofline(
         "floors": floors,
         "points": points,
         "ridge_points": ridge_points(ceilings),
+        "models": models(used, ceilings, floors),
+        "sweeps": sweeps(used, ceilings, floors),
         "holes": holes(used, plan),
         "checks": measured_checks(used, points, side),
         "answers": answers(used, ceilings, floors, points, side, gpu_sessions),
-        "notes": notes(used, plan),
+        "notes": [*notes(used, plan), *uneven_loads(used)],
         "paid": {"seconds": paid["paid_s"], "usd": paid["usd"]} if paid else {"seconds": 0.0, "usd": None},
     }
 
@@ -112,7 +115,10 @@ def command_line(description: str | None) -> argparse.ArgumentParser:
 
 def _device(records: Mapping[str, Record], side: str) -> Record | None:
     known = facts(records, side)
-    return None if known is None else {name: known.get(name) for name in SUMMARY[side]}
+    if known is None:
+        return None
+    [found] = measured(records, side, "device").values()
+    return {name: known.get(name) for name in SUMMARY[side]} | {"measured_at": found["started_at"]}
 
 
 def main() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 from rooflab import theory
 from rooflab.dtypes import dtype
 
-HEADLINE = ("lab", "fused", "numpy", "sync_each")
+HEADLINE = ("lab", "fused", "numpy", "sync_each", "burst")
 
 
 def line(record: dict[str, Any]) -> str:
@@ -15,11 +15,32 @@ def line(record: dict[str, Any]) -> str:
     tail = f"[{record['seconds']:.1f} s]"
     if record["status"] != "measured":
         return f"{head} {record['status']}: {record['reason']} {tail}"
+    if "bytes_per_series" in record["details"]:
+        return f"{head} {_fastest(record):<51} {tail}"
+    if record["stage"] in ("step", "sweep"):
+        return f"{head} {_parts(record['series']):<51} {tail}"
     if not record["series"]:
         return f"{head} {record['device'].get('name', '')} {tail}"
     series = _headline(record["series"])
     per_call = [s / series["iterations_per_sample"] for s in series["samples_s"]]
     return f"{head} {_time(per_call):<34} {_achieved(record, median(per_call)):<16} {tail}"
+
+
+def _fastest(record: dict[str, Any]) -> str:
+    """The best of a sweep over buffer sizes."""
+    sizes = record["details"]["bytes_per_series"]
+    rates = {
+        s["name"]: sizes[s["name"]] * s["iterations_per_sample"] / median(s["samples_s"]) for s in record["series"]
+    }
+    best = max(rates, key=lambda name: rates[name])
+    return f"{_rate(rates[best], 'B/s')} at {best}, {len(rates)} sizes"
+
+
+def _parts(series: list[dict[str, Any]]) -> str:
+    """How many parts were timed, and the longest of them."""
+    times = {s["name"]: median(s["samples_s"]) / s["iterations_per_sample"] for s in series}
+    longest = max(times, key=lambda name: times[name])
+    return f"{len(times)} parts, longest {longest}: {times[longest] * 1e6:.4g} µs"
 
 
 def _headline(series: list[dict[str, Any]]) -> dict[str, Any]:
@@ -39,7 +60,9 @@ def _achieved(record: dict[str, Any], seconds: float) -> str:
     match record["stage"]:
         case "gemm":
             return _rate(2 * shape["m"] * shape["n"] * shape["k"] / seconds, "FLOP/s")
-        case "bandwidth":
+        case "fma":
+            return _rate(2 * shape["threads"] * shape["fma_per_thread"] / seconds, "FLOP/s")
+        case "bandwidth" if "bytes_per_series" not in record["details"]:
             moved = shape["bytes_per_array"] * (shape["reads"] + shape["writes"])
             return _rate(moved / seconds, "B/s")
         case "decode":

@@ -1,6 +1,7 @@
 """The measured ceilings: what the chip was seen to do at best, never what a datasheet says.
 
-`burst` (short blocks with idle gaps) is the ceiling, `sustained` (seconds of load) the tick below it.
+`burst` is the ceiling: the fastest that any load of the same product ran, as a rule short blocks with idle gaps.
+`sustained` (seconds of load) is the tick below it.
 """
 
 import math
@@ -8,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from rooflab import theory
-from rooflab.dtypes import DTYPES, dtype
+from rooflab.dtypes import DTYPES, dtype, variant
 from rooflab.evidence import Records, facts, measured
 from rooflab.statistics import median, percentile
 from rooflab.vendor import FP64_TENSOR_CORES, VendorPeaks, vendor_peaks
@@ -20,6 +21,8 @@ POWER_CAP = "swpowercap"
 TRIAD_ELEMENT_BYTES = 4
 MAIN_MEMORY = {"gpu": "HBM", "cpu": "DRAM"}
 PATTERN_LABEL = {"d2d": "copy (read + write)", "read": "read", "write": "write", "triad": "triad", "l2": "read"}
+UNEVEN = 0.03  # lab over burst from which on the reader is told
+REACH = 0.9  # of the L2 ceiling: buffers up to the largest that still reads this fast are served by L2
 
 
 def seconds_per_launch(series: Mapping[str, Any]) -> list[float]:
@@ -29,7 +32,8 @@ def seconds_per_launch(series: Mapping[str, Any]) -> list[float]:
 
 def all_ceilings(records: Records) -> list[Ceiling]:
     """Every ceiling the records support, by id. `flop_per_s` for compute, `bytes_per_s` for memory."""
-    made = [ceiling for side in ("gpu", "cpu") for ceiling in _compute(records, side) + _memory(records, side)]
+    kinds = (_compute, _instructions, _memory)
+    made = [ceiling for side in ("gpu", "cpu") for kind in kinds for ceiling in kind(records, side)]
     return sorted(made, key=lambda ceiling: str(ceiling["id"]))
 
 
@@ -96,6 +100,11 @@ def given_ceilings(given: Mapping[str, Any], file: str) -> list[Ceiling]:
     return tops + slopes
 
 
+def variant_of(record: Record) -> str:
+    """The dtype or variant of a GEMM record, by its name: `fp8_e4m3_full` of fp8_e4m3_full-n8192."""
+    return str(record["name"]).rpartition("-n")[0]
+
+
 def plain(record: Record, name: str) -> Record | None:
     """The series `name` ("lab", "burst", "sustained") of the plain product of a GEMM record."""
     return next((series for series in record["series"] if series["name"] == name), None)
@@ -140,46 +149,94 @@ def _gemm_flop(record: Record) -> int:
 
 def _compute(records: Records, side: str) -> list[Ceiling]:
     gemms = measured(records, side, "gemm")
-    dtypes = sorted({record["dtype"] for record in gemms.values()})
-    made = [_compute_ceiling(records, side, name) for name in dtypes]
+    made = [_compute_ceiling(records, side, name) for name in sorted({variant_of(record) for record in gemms.values()})]
     return [ceiling for ceiling in made if ceiling is not None]
 
 
 def _compute_ceiling(records: Records, side: str, name: str) -> Ceiling | None:
-    """The fastest burst of one dtype over all sizes and algorithms."""
-    bursts = [
+    """The fastest load of one dtype or variant over all sizes and algorithms: bursts, the lab's launches in a row, and
+    seconds without a gap, which on a chip that its power limit does not hold may be the fastest of the three."""
+    loads = [
         (gemm_flop_per_s(record, series), file, record, series)
         for file, record in measured(records, side, "gemm").items()
-        if record["dtype"] == name
+        if variant_of(record) == name
         for series in record["series"]
-        if series["name"].startswith("burst") and not refuted(series)
+        if not refuted(series)
     ]
-    if not bursts:
+    if not loads:
         return None
-    best, file, record, series = max(bursts, key=lambda burst: (burst[0], burst[1]))
+    best, file, record, series = max(loads, key=lambda load: (load[0], load[1]))
     held = _sustained(record, series)
     seconds = seconds_per_launch(series)
     flop = _gemm_flop(record)
+    arithmetic = variant(name)
     unit = _unit(records, side, name)
     return _ceiling(
         id=f"{side}-compute-{name}",
         side=side,
         kind="compute",
-        label=f"{dtype(name).label} {unit}",
-        dtype=name,
+        label=f"{arithmetic.label} {unit}" if name in DTYPES else arithmetic.label,
+        dtype=arithmetic.name,
+        variant=name,
         unit=unit,
-        accumulator=dtype(name).accumulator if side == "gpu" else None,
+        accumulator=arithmetic.accumulator if side == "gpu" else None,
         burst=best,
         burst_spread=[flop / percentile(seconds, 90), flop / percentile(seconds, 10)],
         sustained=gemm_flop_per_s(record, held) if held else None,
         unit_of_value="flop_per_s",
-        vendor=vendor_flop_per_s(records, side, name),
+        vendor=vendor_flop_per_s(records, side, arithmetic.name),
         power_capped=is_power_capped(held or series),
         sm_clock_hz=series["chip"]["during"].get("sm_clock_hz"),
         implementation=series["implementation"],
         n=record["shape"]["n"],
         file=file,
     )
+
+
+def _instructions(records: Records, side: str) -> list[Ceiling]:
+    """What the CUDA cores issue when nothing has to be fetched: multiply-adds in registers."""
+    made = []
+    for file, record in measured(records, side, "fma").items():
+        flop = 2 * record["shape"]["threads"] * record["shape"]["fma_per_thread"]
+        rates = {series["name"]: flop / median(seconds_per_launch(series)) for series in record["series"]}
+        best = max(record["series"], key=lambda series: rates[series["name"]])
+        seconds = seconds_per_launch(best)
+        made.append(
+            _ceiling(
+                id=f"{side}-compute-{record['dtype']}_fma",
+                side=side,
+                kind="compute",
+                label=f"{dtype(record['dtype']).label} multiply-adds in registers",
+                dtype=record["dtype"],
+                variant=f"{record['dtype']}_fma",
+                unit="CUDA core",
+                accumulator=record["dtype"],
+                burst=rates[best["name"]],
+                burst_spread=[flop / percentile(seconds, 90), flop / percentile(seconds, 10)],
+                sustained=rates.get("sustained"),
+                unit_of_value="flop_per_s",
+                vendor=vendor_flop_per_s(records, side, record["dtype"]),
+                power_capped=is_power_capped(plain(record, "sustained") or best),
+                sm_clock_hz=best["chip"]["during"].get("sm_clock_hz"),
+                implementation=best["implementation"],
+                file=file,
+            )
+        )
+    return made
+
+
+def uneven_loads(records: Records) -> list[str]:
+    """Products whose launches in a row ran clearly faster than their bursts: the chip changed its state between them."""
+    made = []
+    for side in ("gpu", "cpu"):
+        for file, record in measured(records, side, "gemm").items():
+            lab, burst = plain(record, "lab"), plain(record, "burst")
+            gain = gemm_flop_per_s(record, lab) / gemm_flop_per_s(record, burst) - 1 if lab and burst else 0.0
+            if gain > UNEVEN:
+                made.append(
+                    f"{file}: the launches in a row ran {gain:.0%} faster than the bursts: the chip's state changed"
+                )
+    return made
 
 
 def _sustained(record: Record, burst: Record) -> Record | None:
@@ -203,9 +260,10 @@ def _memory(records: Records, side: str) -> list[Ceiling]:
 
 
 def _memory_ceiling(records: Records, side: str, file: str, record: Record) -> Ceiling:
-    pattern, moved = record["name"], _moved_bytes(record)
-    series = min(record["series"], key=lambda each: median(seconds_per_launch(each)))
-    seconds = seconds_per_launch(series)
+    pattern = record["name"]
+    sweep = _sweep(record) if pattern == "l2" else []
+    series = max(record["series"], key=lambda each: _moved_bytes(record, each) / median(seconds_per_launch(each)))
+    seconds, moved = seconds_per_launch(series), _moved_bytes(record, series)
     tier = "L2" if pattern == "l2" else MAIN_MEMORY[side]
     peaks = vendor_of(records) if tier == "HBM" else None
     return _ceiling(
@@ -222,12 +280,21 @@ def _memory_ceiling(records: Records, side: str, file: str, record: Record) -> C
         power_capped=is_power_capped(series),
         sm_clock_hz=series["chip"]["during"].get("sm_clock_hz"),
         implementation=series["implementation"],
+        sweep=sweep or None,
+        reach_bytes=max((size for size, rate in sweep if rate >= REACH * moved / median(seconds)), default=None),
         file=file,
     )
 
 
-def _moved_bytes(record: Record) -> int:
-    nbytes = record["shape"]["bytes_per_array"]
+def _sweep(record: Record) -> list[tuple[int, float]]:
+    """(buffer bytes, bytes per second) of every size of an L2 sweep, smallest first; empty where only one was taken."""
+    sizes = record["details"].get("bytes_per_series", {})
+    rates = {s["name"]: _moved_bytes(record, s) / median(seconds_per_launch(s)) for s in record["series"]}
+    return sorted((size, rates[name]) for name, size in sizes.items())
+
+
+def _moved_bytes(record: Record, series: Mapping[str, Any]) -> int:
+    nbytes = record["details"].get("bytes_per_series", {}).get(series["name"], record["shape"]["bytes_per_array"])
     if record["name"] == "triad":
         return theory.triad(nbytes // TRIAD_ELEMENT_BYTES, TRIAD_ELEMENT_BYTES).bytes
     count = {"d2d": theory.copy, "read": theory.read, "write": theory.write, "l2": theory.read}
@@ -235,7 +302,7 @@ def _moved_bytes(record: Record) -> int:
 
 
 def _ceiling(**given: Any) -> Ceiling:
-    blank = ("dtype", "unit", "accumulator", "tier", "pattern", "sustained", "n")
+    blank = ("dtype", "variant", "unit", "accumulator", "tier", "pattern", "sustained", "n", "reach_bytes", "sweep")
     made = dict.fromkeys(blank) | given
     made["fraction_of_vendor"] = fraction(made["burst"], made["vendor"])
     made["sustained_fraction_of_vendor"] = fraction(made["sustained"], made["vendor"])
@@ -244,7 +311,7 @@ def _ceiling(**given: Any) -> Ceiling:
 
 def _given(file: str, kind: str, name: str, rate: float, label: str) -> Ceiling:
     is_compute = kind == "compute"
-    own = {"dtype": name, "unit": "CPU"} if is_compute else {"tier": "DRAM", "pattern": name}
+    own = {"dtype": name, "variant": name, "unit": "CPU"} if is_compute else {"tier": "DRAM", "pattern": name}
     return _ceiling(
         id=f"cpu-{kind}-{name}",
         side="cpu",

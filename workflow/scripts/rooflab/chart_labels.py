@@ -1,23 +1,31 @@
-"""Puts texts beside their points, in the first free place of a list: no two overlap, none leaves its region."""
+"""Puts texts beside their points: in the first free place of a list, along a line, or in a column of rows.
+
+No two texts overlap and none leaves its region: a text that finds no place is left out, except for rows, which move.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from math import hypot
+from math import atan2, degrees, hypot
+from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
-from matplotlib.text import Annotation
+from matplotlib.lines import Line2D
+from matplotlib.text import Annotation, Text
 from matplotlib.transforms import Bbox
 
 Place = tuple[float, float]
+Extent = tuple[float, float, float, float]  # x0, y0, x1, y1
 
 RIGHT, LEFT, ABOVE, BELOW = (1, 0), (-1, 0), (0, 1), (0, -1)
 CORNERS = (1, 1), (1, -1), (-1, 1), (-1, -1)
-SAMPLES = 8  # boxes that stand for one stretch of a line
-DISTANCES = (7, 13, 20, 28, 38, 50, 64, 80, 100, 120, 145, 170)  # points
+STEP_PX = 6.0  # distance of the boxes that stand for a line
+DISTANCES = (7, 11, 16, 22, 29, 38, 50, 64, 80, 100, 120, 145, 170)  # points
+LIFT_PX = 5.0  # of a text above the line that it names
 PADDING = 1.5  # pixels kept free around a text
 LEADER_FROM = 20  # points: a text moved this far is tied to its point by a thin line
+ALONG = (0.5, 0.6, 0.4, 0.7, 0.3, 0.8, 0.2)  # where on a line its name may stand
 
 
 @dataclass
@@ -25,7 +33,7 @@ class Placer:
     """Remembers every box taken so far on one figure, in pixels."""
 
     figure: Figure
-    taken: list[Bbox] = field(default_factory=list)
+    taken: list[Extent] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.renderer = FigureCanvasAgg(self.figure).get_renderer()
@@ -33,15 +41,18 @@ class Placer:
     def avoid(self, axes: Axes, x: float, y: float, radius: float = 4.0) -> None:
         """Keeps texts off the marker at data coordinates (x, y); `radius` in pixels."""
         px, py = axes.transData.transform((x, y))
-        self.taken.append(Bbox.from_extents(px - radius, py - radius, px + radius, py + radius))
+        self.taken.append((px - radius, py - radius, px + radius, py + radius))
 
-    def avoid_line(self, axes: Axes, xs: Sequence[float], ys: Sequence[float]) -> None:
-        """Keeps texts off the straight lines between neighbouring points, given in data coordinates."""
+    def avoid_line(self, axes: Axes, xs: Sequence[float], ys: Sequence[float], half: float = 1.5) -> None:
+        """Keeps texts off the lines between neighbouring points in data coordinates; `half` their width in pixels."""
         corners = axes.transData.transform(list(zip(xs, ys, strict=True)))
-        for (x0, y0), (x1, y1) in zip(corners, corners[1:], strict=False):
-            for step in range(SAMPLES + 1):
-                x, y = x0 + (x1 - x0) * step / SAMPLES, y0 + (y1 - y0) * step / SAMPLES
-                self.taken.append(Bbox.from_extents(x - 1.5, y - 1.5, x + 1.5, y + 1.5))
+        for start, end in zip(corners, corners[1:], strict=False):
+            self.taken += boxes_along(start, end, half)
+
+    def free(self, box: Extent) -> bool:
+        """Whether nothing stands in `box`."""
+        x0, y0, x1, y1 = box
+        return not any(x0 < right and left < x1 and y0 < top and low < y1 for left, low, right, top in self.taken)
 
     def put(
         self,
@@ -52,22 +63,112 @@ class Placer:
         region: Bbox | None = None,
         color: str = "black",
         size: float = 6.5,
-    ) -> Annotation:
-        """Writes `text` beside the data point `at`, in the first free of `places`, or the first."""
+        leader: bool = True,
+        **style: Any,
+    ) -> Annotation | None:
+        """Writes `text` beside the data point `at`, in the first free of `places`; None where there is none."""
         inside = region if region is not None else axes.get_window_extent(self.renderer)
-        note = axes.annotate(text, at, (0, 0), textcoords="offset points", fontsize=size, color=color, zorder=6)
+        note = axes.annotate(
+            text, at, (0, 0), textcoords="offset points", fontsize=size, color=color, zorder=6, **style
+        )
         for place in places or around(RIGHT, LEFT, ABOVE, BELOW):
             set_place(note, place)
-            box = note.get_window_extent(self.renderer).padded(PADDING)
-            if contains(inside, box) and not any(box.overlaps(other) for other in self.taken):
-                break
-        else:
-            set_place(note, (places or around(RIGHT))[0])
-            box = note.get_window_extent(self.renderer)
-        self.taken.append(box)
-        if hypot(*note.get_position()) >= LEADER_FROM:
-            draw_leader(axes, note, at, color)
-        return note
+            box = extent_of(note.get_window_extent(self.renderer).padded(PADDING))
+            if contains(extent_of(inside), box) and self.free(box):
+                self.taken.append(box)
+                if leader and hypot(*place) >= LEADER_FROM:
+                    draw_leader(axes, note, at, color)
+                return note
+        note.remove()
+        return None
+
+    def along(
+        self, axes: Axes, text: str, start: Place, end: Place, above: bool = True, size: float = 7, color: str = "black"
+    ) -> Text | None:
+        """Writes `text` along the line between two data points, above or below it; None where there is no room."""
+        (x0, y0), (x1, y1) = axes.transData.transform([start, end])
+        length, angle = hypot(x1 - x0, y1 - y0), degrees(atan2(y1 - y0, x1 - x0))
+        note = axes.text(*start, text, fontsize=size, color=color, ha="center", va="bottom" if above else "top",
+                         rotation_mode="anchor", zorder=6)  # fmt: skip
+        extent = note.get_window_extent(self.renderer)
+        inside = extent_of(axes.get_window_extent(self.renderer))
+        half, tall = extent.width / 2, (extent.height + 6) * (1 if above else -1)
+        ux, uy = (x1 - x0) / length, (y1 - y0) / length
+        for share in ALONG:
+            x, y = x0 + ux * share * length, y0 + uy * share * length
+            if share * length < half or (1 - share) * length < half:
+                continue
+            middle = (x - uy * tall * 0.62, y + ux * tall * 0.62)
+            boxes = boxes_along((middle[0] - ux * half, middle[1] - uy * half),
+                                (middle[0] + ux * half, middle[1] + uy * half), abs(tall) * 0.36)  # fmt: skip
+            if all(contains(inside, box) and self.free(box) for box in boxes):
+                self.taken += boxes
+                lifted = (x - uy * tall / abs(tall) * LIFT_PX, y + ux * tall / abs(tall) * LIFT_PX)
+                note.set(position=axes.transData.inverted().transform(lifted), rotation=angle)
+                return note
+        note.remove()
+        return None
+
+    def rows(self, axes: Axes, left: float, room: float, rows: list[tuple[Place, str, dict[str, Any]]]) -> list[Text]:
+        """Writes texts in a column right of the axes, in the order of their points, tied to them by leaders.
+
+        `left` is the column's edge in inches right of the axes, `room` its width: a wider text is written smaller. A row
+        is its data point, its text and its style.
+        """
+        box, dpi = axes.get_window_extent(self.renderer), self.figure.dpi
+        ordered = sorted(rows, key=lambda row: -row[0][1])
+        texts = [self.figure.text(0, 0, text, va="center", **style) for _, text, style in ordered]
+        for text in texts:
+            shrink(text, text.get_window_extent(self.renderer).width, room * dpi)
+        heights = [text.get_window_extent(self.renderer).height + 5 for text in texts]
+        starts = [axes.transData.transform(point) for point, _, _ in ordered]
+        width, height = self.figure.bbox.size
+        for text, start, y in zip(texts, starts, spread([s[1] for s in starts], heights, box.y0, box.y1), strict=True):
+            edge = box.x1 + left * dpi
+            text.set_position((edge / width, y / height))
+            xs, ys = (start[0], box.x1 + 2, edge - 3), (start[1], start[1], y)
+            self.figure.add_artist(thin_line(xs, ys, width, height, text.get_color()))
+            self.taken.append(extent_of(text.get_window_extent(self.renderer)))
+        return texts
+
+
+def shrink(text: Text, width: float, room: float) -> None:
+    """Makes a text smaller that is wider than its room, both in pixels."""
+    if width > room:
+        text.set_fontsize(0.95 * text.get_fontsize() * room / width)  # small letters are spaced a little wider
+
+
+def thin_line(xs: Sequence[float], ys: Sequence[float], width: float, height: float, color: Any) -> Line2D:
+    """A thin line through the given pixels of a figure."""
+    return Line2D([x / width for x in xs], [y / height for y in ys], color=color, linewidth=0.5, alpha=0.8)
+
+
+def spread(wanted: Sequence[float], heights: Sequence[float], low: float, high: float) -> list[float]:
+    """Middles of stacked boxes, each as near to its wanted one as the others let it; from the top down.
+
+    Least squares under an order (pool adjacent violators), then kept between `low` and `high`.
+    """
+    offsets = [0.0]
+    for upper, lower in zip(heights, heights[1:], strict=False):
+        offsets.append(offsets[-1] + (upper + lower) / 2)
+    pools: list[tuple[float, int]] = []
+    for want, offset in zip(wanted, offsets, strict=False):
+        pools.append((want + offset, 1))
+        while len(pools) > 1 and pools[-2][0] < pools[-1][0]:
+            (a, n), (b, m) = pools[-2:]
+            pools[-2:] = [((a * n + b * m) / (n + m), n + m)]
+    tops = [top for top, count in pools for _ in range(count)]
+    if not tops:
+        return []
+    least, most = low + heights[-1] / 2 + offsets[-1], high - heights[0] / 2
+    return [min(max(top, least), max(most, least)) - offset for top, offset in zip(tops, offsets, strict=True)]
+
+
+def boxes_along(start: Sequence[float], end: Sequence[float], half: float) -> list[Extent]:
+    """Boxes of half width `half` that cover the line between two pixels."""
+    count = max(1, round(hypot(end[0] - start[0], end[1] - start[1]) / max(STEP_PX, half)))
+    centres = [[a + (b - a) * step / count for a, b in zip(start, end, strict=True)] for step in range(count + 1)]
+    return [(x - half, y - half, x + half, y + half) for x, y in centres]
 
 
 def around(*directions: Place) -> tuple[Place, ...]:
@@ -89,9 +190,15 @@ def set_place(note: Annotation, place: Place) -> None:
     note.set_verticalalignment("center" if dx != 0 else "bottom" if dy > 0 else "top")
 
 
-def contains(outer: Bbox, inner: Bbox) -> bool:
+def extent_of(box: Bbox) -> Extent:
+    """The corners of a box as plain numbers, which are compared many times."""
+    x0, y0, x1, y1 = map(float, box.extents)
+    return x0, y0, x1, y1
+
+
+def contains(outer: Extent, inner: Extent) -> bool:
     """Whether `inner` lies wholly in `outer`."""
-    return bool(outer.x0 <= inner.x0 and outer.y0 <= inner.y0 and inner.x1 <= outer.x1 and inner.y1 <= outer.y1)
+    return outer[0] <= inner[0] and outer[1] <= inner[1] and inner[2] <= outer[2] and inner[3] <= outer[3]
 
 
 def draw_leader(axes: Axes, note: Annotation, at: tuple[float, float], color: str) -> None:

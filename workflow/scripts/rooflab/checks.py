@@ -15,19 +15,17 @@ from rooflab.ceilings import (
     vendor_of,
 )
 from rooflab.evidence import Records
-from rooflab.points import lab_records
+from rooflab.points import LAB_DTYPES, lab_records
 
 Check = dict[str, Any]
 
-LAB_DTYPES = ("fp32", "fp16", "bf16", "fp8_e4m3")
 LEAST_DTYPES = 3
 LEAST_FRACTION_OF_VENDOR = 0.70
 LEAST_SEQUENCES = 4
 PARAGRAPHS = ("gemm", "decode", "cpu")
 ABOVE_ROOF_CAUSE = {
     "launch": "the launch floor was taken in a slower state of the host: measure launch_floor again",
-    "compute": "the bursts, which begin on an idle chip, ran slower than the uninterrupted product; or fewer bits were "
-    "multiplied than the dtype says: compare the relative error in the record",
+    "compute": "fewer bits were multiplied than the dtype says: compare the relative error in the record",
     "HBM": "part of the data came from L2: use a larger working set, or measure the read bandwidth again",
     "L2": "the L2 ceiling was taken with another working set: measure it again",
     "DRAM": "part of the data came from a cache: use a larger working set, or measure the read bandwidth again",

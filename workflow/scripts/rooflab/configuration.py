@@ -6,6 +6,7 @@ from typing import Any
 
 from jsonschema import ValidationError
 
+from rooflab import known_models
 from rooflab.records import canonical, validator
 
 
@@ -15,12 +16,27 @@ class ConfigError(ValueError):
 
 def checked(config: dict[str, Any]) -> dict[str, Any]:
     """The config with integral floats as integers. Raises ConfigError."""
-    clean: dict[str, Any] = canonical(config)
+    clean: dict[str, Any] = _with_booleans(canonical(config))
     error = min(_errors(clean), key=lambda e: len(e.absolute_path), default=None)
     if error is not None:
         raise ConfigError(_one_line(error))
+    if clean["effort"] == "thorough":
+        return checked({**_merged(clean, clean["thorough"]), "effort": "default"}) | {"effort": "thorough"}
     _check_sense(clean)
     return clean
+
+
+def _with_booleans(config: dict[str, Any]) -> dict[str, Any]:
+    """`true` and `false` given by --config arrive as text; where a switch is meant they are taken for what they say."""
+    schema: Any = validator("config").schema
+    switches = {key for key, rule in schema["properties"].items() if rule.get("type") == "boolean"}
+    return {k: v == "true" if k in switches and v in ("true", "false") else v for k, v in config.items()}
+
+
+def _merged(base: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
+    """`base` with the values of `changes`, mapping by mapping."""
+    both = {key: _merged(base[key], value) for key, value in changes.items() if isinstance(base.get(key), dict)}
+    return base | changes | both
 
 
 def _errors(config: dict[str, Any]) -> Iterator[ValidationError]:
@@ -68,12 +84,27 @@ def _allowed(error: Any) -> str:
         case "pattern":
             return f"text like {value}"
         case "anyOf":
-            return "a number, null, or a mapping from session to number"
+            return str(error.schema.get("title", "a number, null, or a mapping from session to number"))
     return error.message
 
 
 def _check_sense(config: dict[str, Any]) -> None:
     """What a schema cannot say."""
+    try:
+        known_models.resolved(config["operators"])
+    except known_models.GeometryError as error:
+        raise ConfigError(f"config: operators: {error}") from error
+    if config["gpus"] is not None and (config["session"] is not None or config["device"] == "cpu"):
+        raise ConfigError(
+            "config: gpus: each card's session is named after its GPU: set session to null and device to auto or a GPU"
+        )
+    if config["nodes"] is not None and (config["session"] or config["gpus"] or config["device"] == "auto"):
+        raise ConfigError(
+            "config: nodes: names the sessions and where each is measured: set device to the model of GPU that the nodes have "
+            "(or cpu), session and gpus to null"
+        )
+    if config["parallel_gpus"] and config["gpus"] is None:
+        raise ConfigError("config: parallel_gpus is true without gpus: say which, for example gpus: all")
     model = config["minigpt"]
     if model["heads"] % model["kv_heads"]:
         raise ConfigError(f"config: minigpt.kv_heads: {model['kv_heads']} does not divide heads ({model['heads']})")

@@ -9,13 +9,15 @@ NOISE = (
     "Using workflow specific profile",
     "Reasons:",
 )
+FORGOTTEN = "missing provenance/metadata"  # what Snakemake remembers of paid files is dropped on purpose
 
 
 class Quiet(logging.Filter):
     """Passes everything but Snakemake's scheduling chatter."""
 
     def filter(self, record: logging.LogRecord) -> bool:
-        return not record.getMessage().lstrip().startswith(NOISE)
+        message = record.getMessage()
+        return not message.lstrip().startswith(NOISE) and FORGOTTEN not in message
 
 
 def hush() -> None:

@@ -10,7 +10,7 @@ import ctypes
 import sys
 import weakref
 from collections.abc import Callable, Iterable
-from ctypes import byref, c_int, c_int8, c_int32, c_size_t, c_uint64, c_void_p
+from ctypes import byref, c_int, c_int8, c_int32, c_int64, c_size_t, c_uint64, c_void_p
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -81,9 +81,11 @@ class Lt:
         if status:
             raise LtError(function, status)
 
-    def matmul_plan(self, kind: str, m: int, n: int, k: int, pointers: "Pointers", b_transposed: bool) -> "MatmulPlan":
-        """The product D[m, n] = A[m, k] B of one of KINDS. Raises LtError; ValueError for sizes that fp8 or int8 cannot
-        have."""
+    def matmul_plan(
+        self, kind: str, m: int, n: int, k: int, pointers: "Pointers", b_transposed: bool, groups: int = 1
+    ) -> "MatmulPlan":
+        """The product D[m, n] = A[m, k] B of one of KINDS, or `groups` of them one after the other in memory. Raises
+        LtError; ValueError for sizes that fp8 or int8 cannot have."""
         if KINDS[kind].operand in (abi.R_8F_E4M3, abi.R_8I) and (
             not b_transposed or any(size % ALIGNMENT for size in (m, n, k))
         ):
@@ -91,7 +93,7 @@ class Lt:
                 f"{kind} product of {m} x {n} x {k}, B {'transposed' if b_transposed else 'not transposed'}: "
                 f"expected B transposed and every size a multiple of {ALIGNMENT}"
             )
-        return MatmulPlan(self, KINDS[kind], m, n, k, pointers, b_transposed)
+        return MatmulPlan(self, KINDS[kind], m, n, k, pointers, b_transposed, groups)
 
     def _create(self, function: str, *arguments: int, destroy: str) -> c_void_p:
         made = c_void_p()
@@ -115,10 +117,17 @@ class Lt:
             self.call("cublasLtMatmulDescSetAttribute", made, attribute, byref(value), ctypes.sizeof(value))
         return made
 
-    def layout(self, element: int, rows: int, columns: int) -> c_void_p:
-        """A cublasLtMatrixLayout_t of a column-major matrix without gaps."""
+    def layout(self, element: int, rows: int, columns: int, groups: int = 1, leading: int | None = None) -> c_void_p:
+        """A cublasLtMatrixLayout_t of `groups` column-major matrices one after the other; `leading` elements lie from one
+        column to the next, `rows` unless given."""
+        step = leading or rows
         destroy = "cublasLtMatrixLayoutDestroy"
-        return self._create("cublasLtMatrixLayoutCreate", element, rows, columns, rows, destroy=destroy)
+        made = self._create("cublasLtMatrixLayoutCreate", element, rows, columns, step, destroy=destroy)
+        if groups > 1:
+            attributes = {abi.LAYOUT_BATCH_COUNT: c_int32(groups), abi.LAYOUT_BATCH_STRIDE: c_int64(step * columns)}
+            for attribute, value in attributes.items():
+                self.call("cublasLtMatrixLayoutSetAttribute", made, attribute, byref(value), ctypes.sizeof(value))
+        return made
 
     def workspace_preference(self) -> c_void_p:
         """A cublasLtMatmulPreference_t that allows the whole workspace."""
@@ -152,12 +161,24 @@ class Pointers:
 class MatmulPlan:
     """One product, for which the library proposes algorithms."""
 
-    def __init__(self, lt: Lt, kind: Kind, m: int, n: int, k: int, pointers: Pointers, b_transposed: bool) -> None:
+    def __init__(
+        self,
+        lt: Lt,
+        kind: Kind,
+        m: int,
+        n: int,
+        k: int,
+        pointers: Pointers,
+        b_transposed: bool,
+        groups: int = 1,
+        b_leading: int | None = None,
+    ) -> None:
+        """`b_leading`: elements from one stored row of B to the next, where there is a gap."""
         self._lt, self._kind, self._pointers = lt, kind, pointers
         self._description = lt.description(kind, pointers, b_transposed)
-        self._first = lt.layout(kind.operand, *((k, n) if b_transposed else (n, k)))
-        self._second = lt.layout(kind.operand, k, m)
-        self._result = lt.layout(kind.result, n, m)
+        self._first = lt.layout(kind.operand, *((k, n) if b_transposed else (n, k)), groups, b_leading)
+        self._second = lt.layout(kind.operand, k, m, groups)
+        self._result = lt.layout(kind.result, n, m, groups)
 
     def heuristics(self, limit: int) -> list[Heuristic]:
         """Up to `limit` algorithms, the library's favourite first. Raises LtError, also where it has none at all."""

@@ -16,6 +16,8 @@ COMPUTE_16F, COMPUTE_32F, COMPUTE_64F, COMPUTE_32I, COMPUTE_32F_FAST_TF32 = 64, 
 OP_N, OP_T = 0, 1
 # cublasLtMatmulDescAttributes_t
 DESC_TRANSA, DESC_TRANSB, DESC_A_SCALE_POINTER, DESC_B_SCALE_POINTER, DESC_FAST_ACCUM = 3, 4, 17, 18, 25
+# cublasLtMatrixLayoutAttribute_t
+LAYOUT_BATCH_COUNT, LAYOUT_BATCH_STRIDE = 5, 6
 # cublasLtMatmulPreferenceAttributes_t
 PREFERENCE_MAX_WORKSPACE_BYTES = 1
 # cublasLtMatmulAlgoConfigAttributes_t, with the attribute's C type
@@ -97,6 +99,7 @@ SIGNATURES: dict[str, list[Any]] = {
     "cublasLtMatmulDescSetAttribute": [c_void_p, c_int, c_void_p, c_size_t],
     "cublasLtMatrixLayoutCreate": [POINTER(c_void_p), c_int, c_uint64, c_uint64, c_int64],
     "cublasLtMatrixLayoutDestroy": [c_void_p],
+    "cublasLtMatrixLayoutSetAttribute": [c_void_p, c_int, c_void_p, c_size_t],
     "cublasLtMatmulPreferenceCreate": [POINTER(c_void_p)],
     "cublasLtMatmulPreferenceDestroy": [c_void_p],
     "cublasLtMatmulPreferenceSetAttribute": [c_void_p, c_int, c_void_p, c_size_t],

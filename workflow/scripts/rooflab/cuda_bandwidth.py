@@ -32,10 +32,16 @@ class Config:
 # The first of each is the default: fastest on an H200. The others are for chips that want something else.
 CONFIGS: dict[str, tuple[Config, ...]] = {
     "d2d": (),
-    "read": (Config(8, 512, 0), Config(4, 512, 0), Config(8, 256, 0), Config(4, 1024, 2), Config(8, 256, 8)),
-    "write": (Config(4, 512, 0), Config(1, 1024, 0), Config(8, 256, 0), Config(4, 512, 4)),
-    "triad": (Config(4, 512, 0), Config(2, 512, 0), Config(4, 256, 0), Config(2, 1024, 0), Config(4, 512, 4)),
-    "l2_read": (Config(4, 512, 4), Config(8, 512, 4), Config(4, 1024, 2), Config(2, 1024, 2), Config(8, 256, 8)),
+    "read": (
+        *(Config(8, 512, 0), Config(8, 256, 0), Config(4, 512, 0), Config(4, 1024, 0)),
+        *(Config(4, 1024, 2), Config(8, 256, 8)),
+    ),
+    "write": (
+        *(Config(1, 1024, 0), Config(2, 256, 0), Config(1, 512, 0), Config(1, 256, 0)),
+        *(Config(4, 512, 0), Config(4, 512, 4)),
+    ),
+    "triad": (Config(1, 256, 0), Config(1, 1024, 0), Config(1, 512, 0), Config(4, 256, 0), Config(4, 512, 4)),
+    "l2_read": (Config(4, 512, 4), Config(8, 512, 4), Config(8, 1024, 2), Config(4, 256, 8), Config(16, 256, 4)),
 }
 
 # Arrays that a pattern reads and writes.
@@ -57,25 +63,43 @@ class Pattern:
     config: Config | None
 
 
-def pattern(device: CudaDevice, name: str, bytes_per_array: int, config: Config | None = None) -> Pattern:
-    """The pattern `name`: d2d (cudaMemcpyAsync), read, write or triad (to = first + factor * second, fp32).
+Buffers = tuple[list[Any], list[Any]]
 
-    `config` None takes the default. Raises ValueError for another name or a size that is not a multiple of 16.
+
+def buffers(device: CudaDevice, name: str, bytes_per_array: int) -> Buffers:
+    """What a pattern reads, filled with random numbers, and what it writes. Every configuration of it can share them.
+
+    Raises ValueError for an unknown pattern or a size that is not a multiple of 16.
     """
-    if name not in READS_WRITES or name == "l2_read":
-        raise ValueError(f"unknown memory pattern {name!r}: expected d2d, read, write or triad")
-    chosen = config or next(iter(CONFIGS[name]), None)
+    if name not in READS_WRITES:
+        raise ValueError(f"unknown memory pattern {name!r}: expected one of {', '.join(READS_WRITES)}")
     reads, writes = READS_WRITES[name]
     sources = [_operand(device, bytes_per_array, seed) for seed in range(reads)]
-    targets = [_words(device, bytes_per_array) for _ in range(writes)]
+    return sources, [_words(device, bytes_per_array) for _ in range(writes)]
+
+
+def pattern(
+    device: CudaDevice, name: str, bytes_per_array: int, config: Config | None = None, on: Buffers | None = None
+) -> Pattern:
+    """The pattern `name`: d2d (cudaMemcpyAsync), read, write or triad (to = first + factor * second, fp32).
+
+    `config` None takes the default, `on` None buffers of its own. Raises ValueError as `buffers` does, and for l2_read.
+    """
+    if name == "l2_read":
+        raise ValueError("l2_read is a function of its own: it also takes the number of passes")
+    sources, targets = on or buffers(device, name, bytes_per_array)
+    chosen = config or next(iter(CONFIGS[name]), None)
     call, check = _BUILDERS[name](device, sources, targets, chosen)
-    return Pattern(name, call, check, bytes_per_array, reads, writes, 1, chosen)
+    return Pattern(name, call, check, bytes_per_array, len(sources), len(targets), 1, chosen)
 
 
-def l2_read(device: CudaDevice, bytes_per_array: int, passes: int, config: Config | None = None) -> Pattern:
+def l2_read(
+    device: CudaDevice, bytes_per_array: int, passes: int, config: Config | None = None, on: Buffers | None = None
+) -> Pattern:
     """Reads one buffer `passes` times in one launch, from L2 and never from L1 if the buffer fits into L2."""
     chosen = config or CONFIGS["l2_read"][0]
-    call, check = _read(device, [_operand(device, bytes_per_array, 0)], [], chosen, resident=1, passes=passes)
+    sources, _ = on or buffers(device, "l2_read", bytes_per_array)
+    call, check = _read(device, sources, [], chosen, resident=1, passes=passes)
     return Pattern("l2_read", call, check, bytes_per_array, 1, 0, passes, chosen)
 
 

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rooflab import dtypes
 from rooflab.cuda_arrays import TILE_ELEMENTS, decode, encode, normal, poison, repeated, to_device, to_host
 from rooflab.cuda_decode_configs import FORMATS, FusedConfig, fused_configs, kernel_defines
 from rooflab.cuda_device import Call, CudaDevice
@@ -45,6 +46,10 @@ class DecodeShape:
     def group(self) -> int:
         """Query heads that share a KV head."""
         return self.query_heads // self.kv_heads
+
+    def kv_bytes(self, dtype: str) -> int:
+        """Bytes of K and V together."""
+        return 2 * math.prod(self.kv_shape) * dtypes.dtype(dtype).bytes
 
     @property
     def query_shape(self) -> tuple[int, int, int]:
@@ -85,9 +90,8 @@ class DecodeCase:
             )
         shape = DecodeShape(q.shape[0], q.shape[1], k.shape[1], k.shape[2], k.shape[3])
         query = to_device(device, encode(q, _query_dtype(dtype)))
-        keys, values = encode(k, dtype), encode(v, dtype)
-        caches = [(to_device(device, keys), to_device(device, values)) for _ in range(copies)]
-        return cls(device, shape, dtype, query, caches)
+        stored = [to_device(device, encode(cache, dtype)) for cache in (k, v)]
+        return cls(device, shape, dtype, query, _copies(device, stored, copies))
 
     @classmethod
     def random(cls, device: CudaDevice, shape: DecodeShape, dtype: str, seed: int, copies: int = 1) -> "DecodeCase":
@@ -95,10 +99,15 @@ class DecodeCase:
         query = normal(device, shape.query_shape, _query_dtype(dtype), (seed, 0))
         size = min(math.prod(shape.kv_shape), TILE_ELEMENTS)
         tiles = [encode(random_normal((size,), (seed, part)), dtype) for part in (1, 2)]
-        caches = [tuple(repeated(device, tile, shape.kv_shape) for tile in tiles) for _ in range(copies)]
-        return cls(device, shape, dtype, query, [(k, v) for k, v in caches])
+        stored = [repeated(device, tile, shape.kv_shape) for tile in tiles]
+        return cls(device, shape, dtype, query, _copies(device, stored, copies))
 
     # ---- implementations
+
+    @property
+    def has_chain(self) -> bool:
+        """Whether CuPy's cuBLAS multiplies this dtype; fp8 it does not."""
+        return self.dtype in _CUBLAS_TYPES
 
     def fused_candidates(self, limit: int = 24) -> list[FusedConfig]:
         """Ways to launch the fused kernel that may be fastest here, most promising first; the caller measures."""
@@ -110,7 +119,7 @@ class DecodeCase:
 
     def fused(self, config: FusedConfig, copy: int = 0) -> Call:
         """The fused kernel, one launch, on one of the caches. CuPy raises where it does not compile or fit."""
-        shape, xp = self.shape, self.device.xp
+        shape, xp = self.shape, self.device.use()
         kernel = self.device.kernel(
             "decode", "decode_attention", **kernel_defines(self.dtype, shape.head_dim, shape.group, config)
         )
@@ -225,6 +234,21 @@ class _Chain:
             *(factor.ctypes.data, *first, *second, self._zero.ctypes.data, *result),
             *(heads, _COMPUTE_32F, _DEFAULT_ALGORITHM),
         )
+
+
+def _copies(device: CudaDevice, stored: list[Any], count: int) -> list[tuple[Any, Any]]:
+    """`count` pairs of equal content: the stored K and V, and copies of them one after the other in memory."""
+    k, v = (_repeat(device, cache, count - 1) for cache in stored)
+    return [(stored[0], stored[1]), *zip(k, v, strict=True)]
+
+
+def _repeat(device: CudaDevice, array: Any, count: int) -> list[Any]:
+    if not count:
+        return []
+    bits = f"u{array.dtype.itemsize}"
+    every = device.xp.empty((count, *array.shape), array.dtype)
+    every.view(bits)[...] = array.view(bits)
+    return list(every)
 
 
 def _query_dtype(dtype: str) -> str:

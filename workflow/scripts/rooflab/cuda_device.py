@@ -54,6 +54,7 @@ def _symptoms(cupy: Any, error: Exception) -> Symptoms:
         driver_version=runtime.driverGetVersion(),
         runtime_version=runtime.runtimeGetVersion(),
         visible_devices=os.environ.get("CUDA_VISIBLE_DEVICES"),
+        driver_capabilities=os.environ.get("NVIDIA_DRIVER_CAPABILITIES"),
         libraries=_library_names(),
     )
 
@@ -82,6 +83,12 @@ class CudaDevice:
         self._modules: dict[tuple[str, tuple[tuple[str, int], ...]], Any] = {}
         self._properties: dict[str, Any] = self._runtime.getDeviceProperties(self._device.id)
         self._attributes: dict[str, int] = self._device.attributes
+
+    def use(self) -> Any:
+        """CuPy, with this device and its stream current in the calling thread, whichever that is."""
+        self._device.use()
+        self.stream.use()
+        return self.xp
 
     def prove(self) -> None:
         """Compiles and runs a kernel without and one with CUDA headers, so that a missing piece shows at once."""

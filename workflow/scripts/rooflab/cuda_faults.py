@@ -4,12 +4,14 @@ Knows the texts of the errors, imports nothing of CUDA, so every failure can be 
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 
 CUDA_LIBRARY = re.compile(r"lib(cublasLt|cublas|nvrtc|cudart|cuda)\.so[.\d]*$")
+CUPY = re.compile(r"cupy(-cuda\w+|-rocm[\w-]+)?")
+CUDA_WHEEL = re.compile(r"nvidia-(cublas|cuda-nvrtc|cuda-runtime)(?:-cu(\d+))?")
 
 
 class DeviceError(RuntimeError):
@@ -24,12 +26,13 @@ class DeviceError(RuntimeError):
 @dataclass(frozen=True)
 class Symptoms:
     """What is known when CUDA failed: the error's text, CUDA versions as 12090 (0: no driver, None: not known),
-    CUDA_VISIBLE_DEVICES (None: not set), names of the CUDA libraries loaded."""
+    CUDA_VISIBLE_DEVICES and NVIDIA_DRIVER_CAPABILITIES (None: not set), names of the CUDA libraries loaded."""
 
     error: str
     driver_version: int | None = None
     runtime_version: int | None = None
     visible_devices: str | None = None
+    driver_capabilities: str | None = None
     libraries: tuple[str, ...] = ()
 
 
@@ -48,7 +51,22 @@ _FAULTS = (
         "start the fabric manager of the driver's version (systemctl start nvidia-fabricmanager), or ask the provider",
     ),
     _Fault(
-        r"undefined symbol.*cublas|cublas.*undefined symbol",
+        r"cudaErrorSystemDriverMismatch|\b803\b",
+        "the driver's kernel module and its CUDA library are of two versions (803), as after an update",
+        "reboot; in a container, start it again with the libraries of the machine's driver",
+    ),
+    _Fault(
+        r"cudaErrorCompatNotSupportedOnDevice|\b804\b",
+        "a CUDA compatibility library is in front of the driver's own, and this GPU does not support it (804)",
+        "take the cuda-compat folder out of LD_LIBRARY_PATH, or use an image of a CUDA release that the driver serves",
+    ),
+    _Fault(
+        r"cudaErrorECCUncorrectable",
+        "the GPU's memory has an uncorrectable error (ECC): its results cannot be trusted",
+        "reset the GPU or reboot (nvidia-smi -q -d ECC, dmesg), or ask the provider for another one",
+    ),
+    _Fault(
+        r"undefined symbol.*cublas|cublas.*undefined symbol|CUBLAS_STATUS_INVALID_VALUE",
         "libcublas and libcublasLt come from two different CUDA installations",
         "keep one CUDA release in this environment, and take the other one out of LD_LIBRARY_PATH",
     ),
@@ -73,14 +91,24 @@ _FAULTS = (
         "make setup GPU=1 CUDA=12",
     ),
     _Fault(
-        r"cudaErrorMemoryAllocation|[Oo]ut of memory",
+        r"cudaErrorUnsupportedPtxVersion",
+        "the installed NVRTC is newer than the driver: the driver does not take its code",
+        "make setup GPU=1, which chooses the CuPy that this driver serves, or update the driver",
+    ),
+    _Fault(
+        r"Errno (13|28|30)\].*\.cupy",
+        "CuPy cannot keep its compiled kernels: its cache folder cannot be written",
+        "export CUPY_CACHE_DIR=<a folder that can be written>, or CUPY_CACHE_IN_MEMORY=1",
+    ),
+    _Fault(
+        r"cudaErrorMemoryAllocation|[Oo]ut of memory|CUBLAS_STATUS_(NOT_INITIALIZED|ALLOC_FAILED)",
         "there is not enough free GPU memory to start",
         "see who holds it with nvidia-smi, end that program, run again",
     ),
     _Fault(
         r"cudaErrorDevicesUnavailable|exclusive",
-        "the GPU is busy: another process holds it exclusively",
-        "see who holds it with nvidia-smi, end that program, run again",
+        "the GPU is busy: another process holds it exclusively, or its compute mode prohibits computing",
+        "see who holds it with nvidia-smi and end that program; nvidia-smi -c DEFAULT sets the compute mode back",
     ),
 )
 
@@ -101,6 +129,11 @@ def diagnose(symptoms: Symptoms) -> DeviceError:
 
 
 def _driver_fault(symptoms: Symptoms) -> DeviceError | None:
+    if symptoms.driver_version == 0 and _without_compute(symptoms.driver_capabilities):
+        return DeviceError(
+            f"this container has the driver without CUDA: NVIDIA_DRIVER_CAPABILITIES={symptoms.driver_capabilities!r}",
+            "start the container with NVIDIA_DRIVER_CAPABILITIES=compute,utility",
+        )
     if symptoms.driver_version == 0:
         return DeviceError(
             "no NVIDIA driver is visible to this process",
@@ -115,6 +148,10 @@ def _driver_fault(symptoms: Symptoms) -> DeviceError | None:
     if re.search("cudaErrorNoDevice|cudaErrorInvalidDevice", symptoms.error):
         return _no_device(symptoms.visible_devices)
     return None
+
+
+def _without_compute(capabilities: str | None) -> bool:
+    return capabilities is not None and not {"all", "compute"} & set(capabilities.split(","))
 
 
 def _no_device(visible_devices: str | None) -> DeviceError:
@@ -148,11 +185,25 @@ def mixed_majors(libraries: Iterable[str], runtime_version: int | None) -> Devic
 
 def refuse_two_cupys(installed: Iterable[str] | None = None) -> None:
     """Raises DeviceError where more than one CuPy distribution is installed: they overwrite each other's files."""
-    names = (entry.metadata["Name"] for entry in metadata.distributions()) if installed is None else installed
-    found = sorted({name for name in names if re.fullmatch(r"cupy(-cuda\w+|-rocm[\w-]+)?", name or "")})
+    names = installed_packages() if installed is None else installed
+    found = sorted({name for name in names if CUPY.fullmatch(name)})
     if len(found) > 1:
         remedy = f"pip uninstall {' '.join(found)}, then make setup GPU=1"
         raise DeviceError(f"{len(found)} CuPy packages are installed, one over the other: {', '.join(found)}", remedy)
+
+
+def installed_packages() -> dict[str, str]:
+    """Name, in lower case and with dashes, and version of every distribution that this Python sees."""
+    found = ((entry.metadata["Name"], entry.version) for entry in metadata.distributions())
+    return {re.sub(r"[-_.]+", "-", name).lower(): version for name, version in found if name}
+
+
+def stray_wheels(installed: Mapping[str, str]) -> list[str]:
+    """CUDA libraries installed with pip that are of another major release than CuPy; it may load them by mistake."""
+    cupys = [match[1] for name in installed if (match := re.fullmatch(r"cupy-cuda(\d+)x", name))]
+    named = ((name, version, CUDA_WHEEL.fullmatch(name)) for name, version in sorted(installed.items()))
+    majors = {f"{name} {version}": match[2] or version.split(".")[0] for name, version, match in named if match}
+    return [wheel for wheel, major in majors.items() if cupys and major not in cupys]
 
 
 def loaded_libraries(maps: str | None = None) -> list[Path]:

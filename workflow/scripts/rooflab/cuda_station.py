@@ -1,9 +1,10 @@
 """The GPU as a station: opened once per program, its identity from CUDA, its state from NVML."""
 
 import os
+import time
 from typing import Any
 
-from rooflab import locks, nvml
+from rooflab import locks, nvml, preflight
 from rooflab.cuda_device import CudaDevice, open_device
 from rooflab.cuda_faults import DeviceError
 from rooflab.cuda_gemm import neutralise_tf32_environment
@@ -12,18 +13,29 @@ from rooflab.identity import check_named
 from rooflab.protocol import Bench
 from rooflab.station import Station
 
+# A program that has just ended is listed until the driver has taken its memory back.
+PATIENCE_S = 2.0
+
 
 def open_cuda_station(weights_path: str | None) -> Station:
     """Raises DeviceError where the GPU cannot be used, or another process uses it and that was not allowed."""
     variables = neutralise_tf32_environment()
-    others = _other_processes()
+    others = other_processes()
+    warnings = preflight.required([*preflight.gpu_variables(os.environ), preflight.sharing(others, shared_allowed())])
     device = open_device()
     properties = device.properties()
-    chip = nvml.Nvml(properties["pci_bus_id"])
+    chip = open_nvml(properties["pci_bus_id"])
+    facts = chip.device_facts()
     identity = _identity(properties, chip)
     check_named(os.environ.get("ROOFLAB_DEVICE", ""), gpu_slug(identity))
-    environment = {"gpu": device.versions(), "arithmetic_variables_unset": variables, "other_processes": others}
-    environment["driver"] = _known(chip.device_facts()["driver_version"])
+    warnings += preflight.required([preflight.gpu_memory(*device.memory()), *preflight.chip(facts, chip.state())])
+    environment = {
+        "gpu": device.versions(),
+        "driver": _known(facts["driver_version"]),
+        "arithmetic_variables_unset": variables,
+        "other_processes": others["count"],
+        "warnings": warnings,
+    }
     bench = Bench(synchronize=device.synchronize, state=chip.state, device=device, weights_path=weights_path)
     return Station(
         bench,
@@ -62,16 +74,32 @@ def _identity(properties: dict[str, Any], chip: nvml.Nvml) -> dict[str, Any]:
     }
 
 
-def _other_processes() -> int | None:
-    """How many other processes compute on the GPU this one will use; asked before it is opened. None where refused."""
+def open_nvml(pci_bus_id: str) -> nvml.Nvml:
+    """NVML's view of the opened device. Raises DeviceError: without it no clock, power or throttling is known."""
+    try:
+        return nvml.Nvml(pci_bus_id)
+    except nvml.NvmlError as error:
+        raise DeviceError(f"CUDA opened the GPU, but {error}", error.remedy) from error
+
+
+def other_processes(patience_s: float = PATIENCE_S) -> dict[str, Any]:
+    """What else computes on the GPU this process will use (`Nvml.processes`); asked before it is opened."""
+    give_up = time.monotonic() + (0.0 if shared_allowed() else patience_s)
+    while (found := _listed_processes())["count"] and time.monotonic() < give_up:
+        time.sleep(0.05)
+    return found
+
+
+def _listed_processes() -> dict[str, Any]:
     try:
         seen = nvml.visible(nvml.list_gpus(), os.environ.get("CUDA_VISIBLE_DEVICES"))
-        count = nvml.Nvml(seen[0]["uuid"]).processes()["count"] if seen else None
+        if seen:
+            return nvml.Nvml(seen[0]["uuid"]).processes()
     except nvml.NvmlError:
-        return None
-    if count and not os.environ.get("ROOFLAB_ALLOW_SHARED_GPU"):
-        raise DeviceError(
-            f"{count} other process(es) use this GPU: a measurement beside them would be wrong",
-            "wait for them, or measure anyway with --config allow_shared_gpu=true (the records say so)",
-        )
-    return int(count) if count is not None else None
+        pass
+    return {"count": None, "memory_bytes": None, "pids": None}
+
+
+def shared_allowed() -> bool:
+    """Whether the config lets other processes use the GPU during a measurement."""
+    return bool(os.environ.get("ROOFLAB_ALLOW_SHARED_GPU"))

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rooflab import minigpt, paid, weights
+from rooflab.dtypes import dtype
 
 PROMPT_TOKENS = 16
 
@@ -50,12 +51,21 @@ def _checkpoint(sha256: str, geometry: minigpt.Geometry, path: str | None) -> di
         raise paid.Failed(f"the weights cannot be used: {error}", remedy) from error
 
 
-def shape(geometry: minigpt.Geometry, sequence: int) -> dict[str, int]:
-    """The sizes of one step, as a record holds them."""
-    return {
-        "batch": 1,
-        "query_heads": geometry.heads,
-        "kv_heads": geometry.cached_heads,
-        "sequence": sequence,
-        "head_dim": geometry.head_dim,
+def sizes(spec: dict[str, Any], total_bytes: int | None = None) -> dict[str, int]:
+    """The sizes of one step, as a record holds them. A spec with `kv_bytes` leaves the batch open: as many sequences as
+    fit into that, or into a quarter of the device's `total_bytes` where that is less."""
+    given = spec["geometry"]
+    heads = given.get("query_heads", given.get("heads"))
+    found = {
+        "query_heads": heads,
+        "kv_heads": given["kv_heads"] or heads,
+        "sequence": spec["sequence"],
+        "head_dim": given["head_dim"],
     }
+    return {"batch": _batch(spec, found, total_bytes) if "kv_bytes" in spec else spec.get("batch", 1), **found}
+
+
+def _batch(spec: dict[str, Any], found: dict[str, int], total_bytes: int | None) -> int:
+    room = min(spec["kv_bytes"], total_bytes // 4 if total_bytes else spec["kv_bytes"])
+    per_sequence = 2 * found["kv_heads"] * found["sequence"] * found["head_dim"] * dtype(spec["dtype"]).bytes
+    return max(1, room // per_sequence)

@@ -1,5 +1,6 @@
 """What machine is this? Answered by the driver alone, without CuPy; a GPU that cannot be used is an error, never a CPU session."""
 
+import json
 import os
 import re
 from collections.abc import Mapping
@@ -86,17 +87,27 @@ def _auto() -> Machine:
 
 
 def gpu_slug(gpu: Mapping[str, Any]) -> str:
-    """The session's name of a GPU: its name, and the profile of a MIG slice."""
-    return slug(f"{gpu['name']}-mig-{gpu['mig']}" if gpu.get("mig") else str(gpu["name"]))
+    """The session's name of a GPU: its name, and the profile of a MIG slice, which CUDA makes part of the name and NVML does not."""
+    name, _, profile = str(gpu["name"]).partition(" MIG ")
+    profile = gpu.get("mig") or profile
+    return slug(f"{name}-mig-{profile}" if profile else name)
 
 
 def _refuse_second_bill(machine: Machine, results: Path) -> None:
-    """Another GPU's session without its manifest is unfinished: a spot instance may have woken up on another model."""
+    """A spot instance may have woken up on another model in the middle of a session."""
     for folder in sorted(results.iterdir()) if results.is_dir() else ():
-        unfinished = (folder / "gpu").is_dir() and not (folder / "manifest.json").exists()
-        if unfinished and folder.name != machine.slug:
+        if folder.name != machine.slug and (folder / "gpu").is_dir() and unfinished(folder):
             raise DetectionError(
                 f"results/{folder.name} is an unfinished session of another GPU than this one ({machine.slug}). To begin a "
                 f"session here: snakemake --cores 1 --config device={machine.slug}. To draw what exists of the other: "
                 "snakemake --cores 1 report"
             )
+
+
+def unfinished(session_dir: Path) -> bool:
+    """Whether a session has no manifest, or one that was written while measurements were missing."""
+    try:
+        manifest = json.loads((session_dir / "manifest.json").read_text(encoding="utf-8"))
+        return any(hole["status"] == "missing" for hole in manifest["holes"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return True

@@ -1,6 +1,6 @@
 """The number formats of the project: their size, accumulator and the unit of the GPU that multiplies them."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True)
@@ -38,3 +38,15 @@ def dtype(name: str) -> Dtype:
     if name not in DTYPES:
         raise ValueError(f"unknown dtype {name!r}: expected one of {', '.join(DTYPES)}")
     return DTYPES[name]
+
+
+# Products of a format that are computed in another way, each a ceiling of its own; named as in the configuration.
+VARIANTS: dict[str, Dtype] = {
+    "fp8_e4m3_full": replace(DTYPES["fp8_e4m3"], label="fp8 e4m3, full accumulation"),
+    "fp16_acc16": replace(DTYPES["fp16"], label="fp16, fp16 accumulation", accumulator="fp16"),
+}
+
+
+def variant(name: str) -> Dtype:
+    """The format and way of summing called `name`: a dtype, or one of VARIANTS. Raises ValueError for any other name."""
+    return VARIANTS[name] if name in VARIANTS else dtype(name)

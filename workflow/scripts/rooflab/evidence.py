@@ -1,5 +1,6 @@
 """Which records speak for a session: one per measurement, the holes where there is none, and what to warn about."""
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
@@ -10,7 +11,7 @@ Records = Mapping[str, Record]  # by the file under the session's folder
 
 NOISE_LIMIT = 0.10  # samples further apart than this are named in the notes
 # what of a record's environment may differ between two records without touching a number
-NOT_A_VERSION = ("command", "git", "kernel", "program")
+NOT_A_VERSION = ("command", "git", "kernel", "program", "warnings")
 
 
 def select(records: Records, plan: Iterable[Record]) -> dict[str, Record]:
@@ -85,9 +86,11 @@ def notes(records: Records, plan: Iterable[Record]) -> list[str]:
     """What a reader must know before trusting a comparison inside this session."""
     return [
         *_mixed_devices(records),
+        *_together(records),
         *_mixed_versions(records),
         *_stale(records, plan),
         *_noisy(records),
+        *_warned(records),
     ]
 
 
@@ -127,6 +130,14 @@ def _mixed_devices(records: Records) -> list[str]:
     return made
 
 
+def _together(records: Records) -> list[str]:
+    counts = sorted({count for r in records.values() if (count := r["environment"].get("cards_at_once"))})
+    return [
+        f"gpu: measured while {count - 1} other GPU(s) of this host were measured: they shared power, PCIe and the host"
+        for count in counts
+    ]
+
+
 def _mixed_versions(records: Records) -> list[str]:
     made = []
     for side in ("gpu", "cpu"):
@@ -141,18 +152,35 @@ def _mixed_versions(records: Records) -> list[str]:
 
 
 def _stale(records: Records, plan: Iterable[Record]) -> list[str]:
+    """One line per side and stage: how many of its records the configuration no longer asks for."""
     wanted: dict[tuple[str, str, str], str] = {_slot(item): series_of(item["file"]) for item in plan}
+    old = (r for file, r in records.items() if wanted.get(_slot(r), series_of(file)) != series_of(file))
+    counts = Counter(f"{record['side']}/{record['stage']}" for record in old)
     return [
-        f"{file}: measured under other parameters than the configuration's"
-        for file, record in sorted(records.items())
-        if wanted.get(_slot(record), series_of(file)) != series_of(file)
+        f"{where}: {count} measurements under other parameters than the configuration's"
+        for where, count in sorted(counts.items())
     ]
 
 
 def _noisy(records: Records) -> list[str]:
+    """One line per side, stage and series: how many of its runs scatter, and how much."""
+    found: dict[str, list[float]] = {}
+    for record in records.values():
+        for series in record["series"]:
+            if (share := spread(series["samples_s"])) > NOISE_LIMIT:
+                found.setdefault(f"{record['side']}/{record['stage']}: {series['name']}", []).append(share)
     return [
-        f"{file}: {series['name']}: samples spread by {spread(series['samples_s']):.0%} of their median"
-        for file, record in sorted(records.items())
-        for series in record["series"]
-        if spread(series["samples_s"]) > NOISE_LIMIT
+        f"{where}: samples spread by up to {max(shares):.0%} of their median in {len(shares)} measurements"
+        for where, shares in sorted(found.items())
+    ]
+
+
+def _warned(records: Records) -> list[str]:
+    """What preflight warned of before measuring, once a side, with the number of measurements it holds for."""
+    told = Counter(
+        (record["side"], text) for record in records.values() for text in record["environment"].get("warnings", [])
+    )
+    return [
+        f"{side}: {text} ({count} measurement{'s' if count > 1 else ''})"
+        for (side, text), count in sorted(told.items())
     ]

@@ -1,9 +1,10 @@
 """Is this the machine the session was begun on? Compared before a second is spent."""
 
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from rooflab.records import RecordError, read_record
+from rooflab.records import Record, RecordError, distrust, read_sealed
 
 MEMORY_TOLERANCE = 0.02
 EXACT = {"gpu": ("name", "sm_count", "mig", "power_limit_w"), "cpu": ("name", "cores_physical", "threads")}
@@ -22,18 +23,38 @@ def check_named(asked: str, live: str) -> None:
 
 
 def check(session_dir: Path, side: str, live: dict[str, Any]) -> None:
-    """Raises WrongMachine if any record of this side was taken on another kind of device. Another card of the model passes."""
+    """Raises WrongMachine if any record of this side was taken on another kind of device. Another card of the model passes.
+
+    Failed attempts and records that cannot be trusted say nothing of the session's device.
+    """
     for path in sorted((session_dir / side).rglob("*.json")):
         try:
-            known = read_record(path)["device"]
-        except RecordError as error:
-            raise WrongMachine(str(error)) from error
-        differences = _differences(side, known, live)
+            known = read_sealed(path)
+        except RecordError:
+            continue
+        differences = _differences(side, known["device"], live) if known["status"] != "failed" else []
         if differences:
             raise WrongMachine(
                 f"this machine is not the one of the session {session_dir.name} ({'; '.join(differences)}; compared with "
                 f"{path.name}). To measure this machine: snakemake --cores 1 --config session={session_dir.name}-2"
             )
+
+
+def strangers(side: str, known: dict[Path, Record]) -> list[str]:
+    """One line for each record that was taken on another device than most of its side of the session, with its repair."""
+    known = {path: record for path, record in known.items() if record["status"] != "failed"}
+    kinds = Counter(_kind(side, record) for record in known.values())
+    told = []
+    for path, record in known.items():
+        usual = next(r["device"] for r in known.values() if _kind(side, r) == kinds.most_common(1)[0][0])
+        differences = _differences(side, usual, record["device"])
+        if differences:
+            told.append(str(distrust(path, f"not of this session's device ({'; '.join(differences)})")))
+    return told
+
+
+def _kind(side: str, record: Record) -> tuple[Any, ...]:
+    return tuple(record["device"].get(each) for each in EXACT[side])
 
 
 def _differences(side: str, known: dict[str, Any], live: dict[str, Any]) -> list[str]:

@@ -1,13 +1,19 @@
 """The session's ledger: an append-only line per event, so that paid seconds survive any interruption.
 
-Events: `start` and `end` of a paid job, `pulse` while it works; each with the price in force. A job without an end
-counts up to its last pulse.
+Events: `run start` and `run end` of a Snakemake that measures; `start` and `end` of a paid job, `pulse` while it works.
+Starts have the price in force, and `launched`, when their process began. What has no end counts to its last event.
 """
 
 import json
+import os
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+Event = dict[str, Any]
+# A program started by hand belongs to no run: starts further apart than this are two stays on the machine.
+APART_S = 60.0
 
 
 def append(path: Path, event: str, **fields: Any) -> None:
@@ -18,7 +24,17 @@ def append(path: Path, event: str, **fields: Any) -> None:
         file.write(line)
 
 
-def read(path: Path) -> list[dict[str, Any]]:
+def launched() -> float:
+    """Unix time at which this process began, as /proc tells it; now where it does not."""
+    try:
+        ticks = int(Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19])
+        age_s = time.clock_gettime(time.CLOCK_BOOTTIME) - ticks / os.sysconf("SC_CLK_TCK")
+    except (OSError, AttributeError, ValueError, IndexError):
+        age_s = 0.0
+    return round(time.time() - max(0.0, age_s), 3)
+
+
+def read(path: Path) -> list[Event]:
     """The events in order; a line cut by a full disk or a power loss is passed over."""
     events = []
     for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else []:
@@ -31,26 +47,87 @@ def read(path: Path) -> list[dict[str, Any]]:
     return events
 
 
-def summary(path: Path) -> dict[str, Any]:
-    """Paid wall seconds and dollars: {"paid_s", "usd" (None without a price), "interrupted", "stages": {stage: seconds}}."""
-    jobs: dict[str, dict[str, Any]] = {}
-    for event in read(path):
-        job = event.get("job")
-        if event["event"] == "start" and job:
-            jobs[job] = {"stage": event["stage"], "begin": event["time"], "last": event["time"], "ended": False}
-            jobs[job]["price"] = event.get("price_usd_per_hour")
-        elif job in jobs:
-            jobs[job]["last"] = max(jobs[job]["last"], event["time"])
-            jobs[job]["ended"] |= event["event"] == "end"
+@dataclass
+class Stay:
+    """An uninterrupted stretch of time, in unix seconds: a run, or one job of it, `working` once its device was open."""
+
+    begin: float
+    working: float
+    last: float
+    price_usd_per_hour: float | None = None
+    name: str = ""
+    stage: str = ""
+    ended: bool = False
+
+    @property
+    def seconds(self) -> float:
+        return max(0.0, self.last - self.begin)
+
+
+def stays(events: list[Event], alive: str | None = None) -> tuple[list[Stay], list[Stay]]:
+    """The runs and the jobs of a ledger, in order and without overlap; the run named `alive` counts until now."""
+    runs: list[Stay] = []
+    jobs: dict[str, Stay] = {}
+    for event in events:
+        what, now = event["event"], float(event["time"])
+        if what == "run start":
+            runs.append(_begun(event, runs, event.get("run", "")))
+        elif what == "run end":
+            for run in (r for r in runs if r.name == event.get("run")):
+                run.last, run.ended = max(run.last, now), True
+        elif what == "start" and event.get("job"):
+            job = _begun(event, list(jobs.values()), event["job"])
+            if _alone(job, runs):
+                runs.append(_begun(event, runs, ""))
+            jobs[event["job"]] = job
+        if (known := jobs.get(event.get("job", ""))) is not None:
+            known.last = max(known.last, now)
+            known.ended |= what == "end"
+            runs[-1].last = max(runs[-1].last, now)
+    for run in (r for r in runs[-1:] if alive and r.name == alive and not r.ended):
+        run.last = max(run.last, time.time())
+    return runs, list(jobs.values())
+
+
+def _begun(event: Event, before: list[Stay], name: str) -> Stay:
+    """A stay from its process's launch, but not from before the end of the one before; a clock set back hides no second."""
+    now = float(event["time"])
+    begin = min(now, float(event.get("launched", now)))
+    if before and now >= before[-1].last:
+        begin = max(begin, before[-1].last)
+    return Stay(begin, now, now, event.get("price_usd_per_hour"), name, event.get("stage", ""))
+
+
+def _alone(job: Stay, runs: list[Stay]) -> bool:
+    """Whether a job belongs to no run so far: none, or one that ended or fell silent long before."""
+    if not runs:
+        return True
+    in_it = bool(runs[-1].name) and not runs[-1].ended
+    return not in_it and abs(job.begin - runs[-1].last) > APART_S
+
+
+def summary(path: Path, alive: str | None = None) -> dict[str, Any]:
+    """Paid wall seconds and dollars of all runs, start-up, gaps between jobs and free rules included.
+
+    {"paid_s", "usd" (None where a run had no price), "runs", "interrupted" (jobs without an end), "stages": {stage:
+    seconds of its jobs}}; what the stages lack to `paid_s` is Snakemake's. `alive` is the run that is going on.
+    """
+    runs, jobs = stays(read(path), alive)
     stages: dict[str, float] = {}
-    usd: float | None = 0.0
-    for each in jobs.values():
-        seconds = each["last"] - each["begin"]
-        stages[each["stage"]] = stages.get(each["stage"], 0.0) + seconds
-        usd = None if usd is None or each["price"] is None else usd + seconds / 3600 * each["price"]
+    for job in jobs:
+        stages[job.stage] = stages.get(job.stage, 0.0) + job.seconds
     return {
-        "paid_s": sum(stages.values()),
-        "usd": usd if jobs else None,
-        "interrupted": sum(not each["ended"] for each in jobs.values()),
+        "paid_s": sum(run.seconds for run in runs),
+        "usd": usd(runs),
+        "runs": len(runs),
+        "interrupted": sum(not job.ended for job in jobs),
         "stages": dict(sorted(stages.items())),
     }
+
+
+def usd(runs: list[Stay]) -> float | None:
+    """What the runs cost at the price that was in force in each; None where one of them, or there is none, had a price."""
+    prices = [run.price_usd_per_hour for run in runs]
+    if not prices or None in prices:
+        return None
+    return sum(run.seconds / 3600 * (run.price_usd_per_hour or 0.0) for run in runs)

@@ -14,6 +14,9 @@ FOLDER = Path(__file__).parent / "kernels"
 # A kernel is its files in this order: one after the other they are one source.
 KERNELS = {
     "bandwidth": ("bandwidth.cu",),
+    "fma": ("fma.cu",),
+    "norms": ("halves.cu", "norms.cu"),
+    "latent": ("halves.cu", "latent.cu"),
     "decode": ("decode_formats.cu", "decode_rows.cu", "decode_merge.cu", "decode.cu"),
 }
 

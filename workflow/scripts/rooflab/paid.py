@@ -3,15 +3,16 @@
 import argparse
 import json
 import os
+import signal
 import sys
 import time
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
-from rooflab import announce, environment, identity, ledger, locks, records
+from rooflab import announce, cards, cluster, environment, identity, ledger, locks, records
 from rooflab.protocol import PULSE_S, Bench
 from rooflab.station import Station, open_station
 
@@ -78,56 +79,129 @@ def main(measure: Measure, side: str) -> None:
     arguments = parser.parse_args()
     job = Job(arguments.spec, arguments.out)
     try:
-        run(measure, side, job)
+        run(measure, side, job, shield=_ignore_signals)
     except identity.WrongMachine as error:
         sys.exit(_stop(job, str(error)))
+    except KeyboardInterrupt:
+        sys.exit(_stop(job, "interrupted; the same command goes on from here"))
     except Exception as error:
-        if arguments.log:
-            arguments.log.parent.mkdir(parents=True, exist_ok=True)
-            arguments.log.write_text(traceback.format_exc())
-        where = f" (details: {arguments.log})" if arguments.log else ""
-        sys.exit(_stop(job, f"{type(error).__name__}: {error}{where}"))
+        sys.exit(_stop(job, f"{type(error).__name__}: {error}{_log_traceback(arguments.log)}"))
+
+
+def _log_traceback(log: Path | None) -> str:
+    """Writes the traceback being handled; where it can be read, or nothing where it could not be written."""
+    if log is None:
+        return ""
+    try:
+        log.parent.mkdir(parents=True, exist_ok=True)
+        log.write_text(traceback.format_exc())
+    except OSError:
+        return ""
+    return f" (details: {log})"
 
 
 def _stop(job: Job, why: str) -> int:
-    print(f"{job.out}: not measured: {why}", file=sys.stderr, flush=True)
+    _say(f"{job.out}: not measured: {why}", sys.stderr)
     return RESULTS_LOST
 
 
-def run(measure: Measure, side: str, job: Job, opener: Callable[[str], Station] = open_station) -> None:
-    """Measures under the locks and publishes; adopts a result that a program waited for has published meanwhile."""
-    with locks.held(locks.MEASURING, locks.host_lock("host")):
+def _say(text: str, stream: TextIO | None = None) -> None:
+    """Prints a line. A program that outlived its terminal goes on without one."""
+    try:
+        print(text, file=stream or sys.stdout, flush=True)
+    except OSError:
+        return
+
+
+def _ignore_signals() -> None:
+    """Once a result is there, no signal is worth losing it: the program ends by itself in milliseconds."""
+    for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(each, signal.SIG_IGN)
+
+
+def _nothing() -> None:
+    return None
+
+
+def run(
+    measure: Measure,
+    side: str,
+    job: Job,
+    opener: Callable[[str], Station] = open_station,
+    shield: Callable[[], None] = _nothing,
+) -> None:
+    """Measures under the locks and publishes; adopts a result that a program waited for has published meanwhile.
+
+    `shield` is called once there is a result, before it is written.
+    """
+    cluster.check(job.session_dir.name)
+    uuid = cards.aim(job.session_dir.name) if side == "gpu" else None
+    with cards.turn(uuid):
         if job.out.exists():
             records.read_record(job.out)
-            print(f"{job.out}: adopted, measured by an interrupted run", flush=True)
+            _say(f"{job.out}: adopted, measured by an interrupted run")
             return
         for leftover in job.out.parent.glob(f"{job.out.name}.*.part"):
             leftover.unlink()
         station = opener(side)
         try:
             with locks.held(*station.lock_files):
-                identity.check(job.session_dir, side, station.identity)
-                _measure_and_publish(measure, job, station)
+                stranger = _stranger(job, side, station)
+                cards.check(uuid, station.identity)
+                at_home = side == "cpu" and stranger is None
+                if at_home and (sibling := cards.adopt_host_record(job.out, job.session_dir, station.identity)):
+                    _say(f"{job.out}: adopted from {sibling}, the same host")
+                    return
+                _measure_and_publish(_refusal(stranger) if stranger else measure, job, station, shield)
         finally:
             station.close()
 
 
-def _measure_and_publish(measure: Measure, job: Job, station: Station) -> None:
+def _stranger(job: Job, side: str, station: Station) -> identity.WrongMachine | None:
+    """Another host beside a GPU's session spoils its CPU part alone. Raises WrongMachine where the session itself is another's."""
+    try:
+        identity.check(job.session_dir, side, station.identity)
+    except identity.WrongMachine as error:
+        if side == "gpu" or not (job.session_dir / "gpu").is_dir():
+            raise
+        return error
+    return None
+
+
+def _refusal(stranger: identity.WrongMachine) -> Measure:
+    def refuse(spec: dict[str, Any], bench: Bench) -> Measurement:
+        raise Failed(
+            str(stranger), "run the same command on the session's own host, or give this one a session of its own"
+        )
+
+    return refuse
+
+
+def _measure_and_publish(measure: Measure, job: Job, station: Station, shield: Callable[[], None]) -> None:
     book = job.session_dir / "ledger.jsonl"
-    price = os.environ.get("ROOFLAB_PRICE_USD_PER_HOUR")
+    price = json.loads(os.environ.get("ROOFLAB_PRICES") or "{}").get(job.session_dir.name)
     ticket = {
         "job": f"{job.out.name}@{os.getpid()}-{int(time.time())}",
         "stage": f"{job.spec['side']}/{job.spec['stage']}",
     }
     started_at, begin = environment.now_iso(), time.perf_counter()
-    ledger.append(book, "start", **ticket, price_usd_per_hour=float(price) if price else None)
+    ledger.append(book, "start", **ticket, launched=ledger.launched(), price_usd_per_hour=price)
     station.bench.pulse = _Pulse(book, ticket, job)
     taken = _attempt(measure, job, station)
     record = _record(job, station, taken, started_at, time.perf_counter() - begin)
     records.check_schema("measurement", record, str(job.out))
+    shield()
     records.write_json(job.out, record, indent=None)
-    ledger.append(book, "end", **ticket, status=taken.status)
-    print(announce.line(record), flush=True)
+    _note(book, "end", ticket, status=taken.status)
+    _say(announce.line(record))
+
+
+def _note(book: Path, event: str, ticket: dict[str, Any], **fields: Any) -> None:
+    """A line in the ledger beside a measurement under way or done: a full disk must not cost the measurement."""
+    try:
+        ledger.append(book, event, **ticket, **fields)
+    except OSError as error:
+        _say(f"{book}: {event} not noted ({error.strerror})", sys.stderr)
 
 
 def _attempt(measure: Measure, job: Job, station: Station) -> Measurement:
@@ -161,7 +235,7 @@ def _record(job: Job, station: Station, taken: Measurement, started_at: str, sec
         "series": taken.series,
         "details": taken.details,
         "device": station.identity,
-        "environment": environment.collect() | station.environment,
+        "environment": environment.collect() | station.environment | cards.company(),
         "started_at": started_at,
         "seconds": seconds,
     }
@@ -180,6 +254,6 @@ class _Pulse:
         if now - self.last < PULSE_S:
             return
         self.last = now
-        ledger.append(self.book, "pulse", **self.ticket)
+        _note(self.book, "pulse", self.ticket)
         if now - self.begin >= 10:
-            print(f"  … {self.job.name}: {text}, {now - self.begin:.0f} s", flush=True)
+            _say(f"  … {self.job.name}: {text}, {now - self.begin:.0f} s")

@@ -3,19 +3,22 @@
 The file's name is the cache key: everything that changes the number is in the spec, the key is the spec's digest.
 """
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from rooflab import model_plan
 from rooflab.minigpt import GENERATOR_VERSION
 from rooflab.records import canonical, digest
 
 # Raised by hand when the way a stage measures changes its numbers: every file of that stage is then pending.
-PROTOCOL = {"device": 1, "launch_floor": 1, "bandwidth": 1, "gemm": 1, "decode": 1}
+PROTOCOL = {"device": 1, "launch_floor": 1, "bandwidth": 1, "gemm": 2, "fma": 1, "decode": 1}
+PROTOCOL |= model_plan.PROTOCOL
 
 Spec = dict[str, Any]
-START_UP_S = {"gpu": 1.3, "cpu": 0.6}  # a fresh Python: NumPy 0.3 s, CuPy 0.25 s, context 0.25 s, cuBLAS 0.1 s
 
 
 @dataclass(frozen=True)
@@ -27,7 +30,7 @@ class Point:
     name: str
     spec: Spec
 
-    @property
+    @cached_property
     def key(self) -> str:
         return digest(self.spec)[:8]
 
@@ -46,8 +49,10 @@ def point(stage: str, side: str, name: str, **parameters: Any) -> Point:
 
 def session_points(config: dict[str, Any], with_gpu: bool) -> list[Point]:
     """Every measurement of a session, in the order it is taken: the GPU's (paid by the hour) first, then the host's."""
-    gpu = [p for stage in (_device, _launch_floor, _bandwidth, _gemm, _decode) for p in stage(config, "gpu")]
-    cpu = [p for stage in (_device, _launch_floor, _bandwidth, _gemm, _decode) for p in stage(config, "cpu")]
+    common = (_device, _launch_floor, _bandwidth, _gemm)
+    gpu = [p for stage in (*common, _fma, _decode) for p in stage(config, "gpu")]
+    gpu += [point(stage, "gpu", name, **parameters) for stage, name, parameters in model_plan.planned(config)]
+    cpu = [p for stage in (*common, _decode) for p in stage(config, "cpu")]
     return (gpu if with_gpu else []) + cpu
 
 
@@ -57,7 +62,7 @@ def _section(config: dict[str, Any], side: str, stage: str) -> dict[str, Any]:
 
 
 def _scalars(section: dict[str, Any]) -> dict[str, Any]:
-    return {k: v for k, v in section.items() if not isinstance(v, list)}
+    return {k: v for k, v in section.items() if not isinstance(v, list | dict)}
 
 
 def _device(config: dict[str, Any], side: str) -> Iterator[Point]:
@@ -75,14 +80,21 @@ def _given(config: dict[str, Any], side: str) -> bool:
 def _bandwidth(config: dict[str, Any], side: str) -> Iterator[Point]:
     section = _section(config, side, "bandwidth")
     for pattern in [] if _given(config, side) else section["patterns"]:
-        yield point("bandwidth", side, pattern, pattern=pattern, **_scalars(section))
+        parameters = section["l2"] if pattern == "l2" else _scalars(section)
+        yield point("bandwidth", side, pattern, pattern=pattern, **parameters)
 
 
 def _gemm(config: dict[str, Any], side: str) -> Iterator[Point]:
     section = _section(config, side, "gemm")
-    for dtype in [] if _given(config, side) else section["dtypes"]:
-        for n in section["sizes"]:
-            yield point("gemm", side, f"{dtype}-n{n}", dtype=dtype, n=n, **_scalars(section))
+    lab = [(dtype, n) for dtype in section["dtypes"] for n in section["sizes"]]
+    others = [(dtype, n) for dtype in section.get("other_dtypes", []) for n in section.get("other_sizes", [])]
+    for dtype, n in [] if _given(config, side) else dict.fromkeys([*lab, *others]):
+        yield point("gemm", side, f"{dtype}-n{n}", dtype=dtype, n=n, **_scalars(section))
+
+
+def _fma(config: dict[str, Any], side: str) -> Iterator[Point]:
+    for dtype in config["fma"]["dtypes"]:
+        yield point("fma", side, f"fma-{dtype}", dtype=dtype, **_scalars(config["fma"]))
 
 
 def _decode(config: dict[str, Any], side: str) -> Iterator[Point]:
@@ -97,21 +109,16 @@ def _decode(config: dict[str, Any], side: str) -> Iterator[Point]:
                 "decode", side, f"minigpt-{dtype}-S{sequence}", operator="minigpt", dtype=dtype, sequence=sequence,
                 batch=1, geometry=geometry, weights=weights, **_scalars(section),
             )  # fmt: skip
+    far = section.get("hbm", {"dtypes": []})
+    for dtype in far["dtypes"]:
+        yield point(
+            "decode", side, f"minigpt-{dtype}-hbm", operator="minigpt", dtype=dtype, geometry=geometry, **_scalars(far)
+        )
 
 
-def protocol_s(planned: Point) -> float:
-    """Seconds one measurement takes by its own protocol (blocks, gaps, sustained load), start-up of its program included."""
-    spec = planned.spec
-    work = 0.3
-    if planned.stage == "gemm":
-        blocks = spec["burst_blocks"] * (spec["burst_block_s"] + spec["burst_gap_s"])
-        work = blocks + spec["sustained_s"] + 0.4 + 0.06 * spec.get("algorithms", 0)
-    elif planned.stage == "decode":
-        step_s = 130e-6 if planned.side == "gpu" else 4e-7 * spec["sequence"]
-        work = 0.4 + spec["iterations"] * step_s
-    elif planned.stage == "bandwidth":
-        work = 0.8 if planned.side == "gpu" else 0.3 * (spec["samples"] + spec["warmups"]) + 1.5
-    return START_UP_S[planned.side] + work
+def first_attempt(file: str) -> str:
+    """The file of a point's first attempt: `name.key.2.json` -> `name.key.json`. A key may be all digits."""
+    return re.sub(r"(\.[0-9a-f]{8})\.\d+\.json$", r"\1.json", file)
 
 
 def attempts(session_dir: Path, planned: Point) -> list[Path]:

@@ -4,7 +4,15 @@ from collections.abc import Mapping
 from typing import Any
 
 from rooflab import regimes, theory
-from rooflab.ceilings import fraction, plain, refuted, seconds_per_launch, vendor_flop_per_s, verified
+from rooflab.ceilings import (
+    fraction,
+    plain,
+    refuted,
+    seconds_per_launch,
+    variant_of,
+    vendor_flop_per_s,
+    verified,
+)
 from rooflab.dtypes import dtype
 from rooflab.evidence import Records, facts, measured
 from rooflab.statistics import median, percentile
@@ -14,6 +22,8 @@ Record = dict[str, Any]
 Point = dict[str, Any]
 
 LAB_N = 4096
+LAB_DTYPES = ("fp32", "fp16", "bf16", "fp8_e4m3")
+LAB_MODEL = "minigpt"
 # size of an element of C where it differs from A and B: fp8 products are written as bf16, int8 products as int32
 OUT_BYTES = {"fp8_e4m3": 2, "int8": 4}
 FAST_BYTES = {"gpu": "l2_bytes", "cpu": "llc_bytes"}
@@ -29,10 +39,10 @@ def all_points(records: Records, ceilings: list[Record], floors: list[Record]) -
 
 
 def lab_records(records: Records, side: str) -> dict[str, tuple[str, Record]]:
-    """The file and record of the lab's GEMM per dtype: 4096 where measured, else the smallest size."""
+    """The file and record of the lab's GEMM per dtype and variant: 4096 where measured, else the smallest size."""
     found: dict[str, tuple[str, Record]] = {}
     for file, record in sorted(measured(records, side, "gemm").items(), key=lambda item: _lab_rank(item[1])):
-        found.setdefault(record["dtype"], (file, record))
+        found.setdefault(variant_of(record), (file, record))
     return dict(sorted(found.items()))
 
 
@@ -50,9 +60,9 @@ def _gemm_points(records: Records, side: str) -> list[Point]:
 
 
 def _gemm_point(file: str, record: Record, series: Record) -> Point:
-    shape, name = record["shape"], record["dtype"]
-    size = dtype(name).bytes
-    sizes = (shape["m"], shape["n"], shape["k"], size, OUT_BYTES.get(name, size))
+    shape, name = record["shape"], variant_of(record)
+    size = dtype(record["dtype"]).bytes
+    sizes = (shape["m"], shape["n"], shape["k"], size, OUT_BYTES.get(record["dtype"], size))
     work, whole = theory.gemm(*sizes, "reads"), theory.gemm(*sizes, "reads_and_write")
     return _point(
         file,
@@ -61,28 +71,33 @@ def _gemm_point(file: str, record: Record, series: Record) -> Point:
         work,
         id=f"{record['side']}-gemm-{name}-n{shape['n']}",
         operator="gemm",
+        variant=name,
         n=shape["n"],
         convention="reads of A and B",
         intensity_with_writes=whole.intensity,
         working_set_bytes=whole.bytes,
-        lab_point=not refuted(series),
+        lab_point=(record["side"] == "cpu" or name in LAB_DTYPES) and not refuted(series),
     )
 
 
 def _decode_points(records: Records, side: str) -> list[Point]:
     made = []
     for file, record in measured(records, side, "decode").items():
-        chosen = _lab_series(record)
+        if record["spec"].get("operator", LAB_MODEL) != LAB_MODEL:
+            continue
+        chosen = _lab_series(record) if record["shape"]["batch"] == 1 else None
         made += [_decode_point(file, record, series, series is chosen) for series in record["series"]]
     return made
 
 
 def _lab_series(record: Record) -> Record | None:
-    """The fastest way launched from Python with a synchronisation around every step, unless its result was wrong."""
+    """The fastest way launched from Python with a synchronisation around every step, the cache warm as the lab has it,
+    unless its result was wrong."""
     ways = [
         series
         for series in record["series"]
-        if (series["launch"], series["timing"]) == ("python", "sync_each") and not refuted(series)
+        if (series["launch"], series["timing"], series["cache"]) == ("python", "sync_each", "warm")
+        and not refuted(series)
     ]
     return min(ways, key=lambda series: median(seconds_per_launch(series)), default=None)
 
@@ -98,6 +113,7 @@ def _decode_point(file: str, record: Record, series: Record, is_lab: bool) -> Po
         work,
         id=f"{record['side']}-decode-{record['name']}-{series['name'].replace(' ', '_')}",
         operator="decode_attention",
+        variant=name,
         sequence=shape["sequence"],
         convention="K and V read once",
         working_set_bytes=work.bytes,
@@ -134,8 +150,9 @@ def _place(point: Point, records: Records, ceilings: list[Record], floors: list[
     """The point with its roof: tier, binding limit and every fraction."""
     side, achieved = point["side"], point["achieved_flop_per_s"]
     device = facts(records, side) or {}
-    tier = regimes.tier_of(side, point["working_set_bytes"], point["cache"], device.get(FAST_BYTES[side]))
-    compute = regimes.compute_ceiling(ceilings, side, point["dtype"])
+    fast_bytes = regimes.reach(ceilings, side, "L2") or device.get(FAST_BYTES[side])
+    tier = regimes.tier_of(side, point["working_set_bytes"], point["cache"], fast_bytes)
+    compute = regimes.compute_ceiling(ceilings, side, point["variant"])
     memory = regimes.memory_ceiling(ceilings, side, tier)
     floor = regimes.launch_floor(floors, side, point["launch"], point["timing"])
     limit = regimes.binding(regimes.limits(Work(point["flop"], point["bytes"]), tier, compute, memory, floor))

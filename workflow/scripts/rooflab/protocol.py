@@ -13,6 +13,7 @@ from typing import Any
 Call = Callable[[], Any]
 Series = dict[str, Any]
 PULSE_S = 5.0
+RAMP_S = 0.002  # untimed work after an idle gap: the first launches run while the chip wakes up
 
 
 def _nothing() -> None:
@@ -95,20 +96,25 @@ class Bench:
         iterations_per_block: int,
         blocks: int,
         gap_s: float = 0.0,
+        ramp_calls: int = 0,
         launch: str = "python",
         cache: str | None = None,
+        nodes: int = 1,
     ) -> Series:
-        """`blocks` samples of `iterations_per_block` calls, each bounded by synchronisation, idle for `gap_s` between."""
+        """`blocks` samples of `iterations_per_block` calls, each bounded by synchronisation, idle for `gap_s` between;
+        `ramp_calls` untimed ones follow the gap. `nodes`: kernels, or passes over the data, in one call."""
         before = self.state()
         self.warm_up(call, warmups)
         samples = []
         for _ in range(blocks):
             if gap_s > 0:
                 self.sleep(gap_s)
+            self.warm_up(call, ramp_calls)
             samples.append(self.timed(call, iterations_per_block))
             self.pulse(name)
         chip = {"before": before, "during": self._state_under_load(call), "after": self.state()}
-        return _series(name, implementation, launch, "blocks", cache, warmups, iterations_per_block, samples, chip)
+        count = iterations_per_block * nodes
+        return _series(name, implementation, launch, "blocks", cache, warmups, count, samples, chip)
 
     def burst(
         self,
@@ -121,19 +127,24 @@ class Bench:
         blocks: int,
         gap_s: float,
         launch: str = "python",
+        cache: str | None = None,
+        nodes: int = 1,
     ) -> Series:
         """Short blocks of about `block_s` with idle gaps: what the chip does before its power limit speaks."""
         self.warm_up(call, warmups)
-        count = max(1, round(block_s / self._seconds_per_call(call)))
+        once = self._seconds_per_call(call)
         return self.blocks(
             call,
             name=name,
             implementation=implementation,
             warmups=0,
-            iterations_per_block=count,
+            iterations_per_block=max(1, round(block_s / once)),
             blocks=blocks,
             gap_s=gap_s,
+            ramp_calls=math.ceil(RAMP_S / once),
             launch=launch,
+            cache=cache,
+            nodes=nodes,
         )
 
     def sustained(

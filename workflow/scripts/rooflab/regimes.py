@@ -42,9 +42,14 @@ def memory_ceiling(ceilings: Iterable[Ceiling], side: str, tier: str) -> Ceiling
     return reads.get(tier) or reads.get(MAIN_TIER[side])
 
 
-def compute_ceiling(ceilings: Iterable[Ceiling], side: str, dtype: str) -> Ceiling | None:
-    """The measured compute ceiling of a dtype on this side."""
-    return next((c for c in ceilings if (c["side"], c["kind"], c["dtype"]) == (side, "compute", dtype)), None)
+def compute_ceiling(ceilings: Iterable[Ceiling], side: str, variant: str) -> Ceiling | None:
+    """The measured compute ceiling of a dtype, or of a variant of one, on this side."""
+    return next((c for c in ceilings if (c["side"], c["kind"], c["variant"]) == (side, "compute", variant)), None)
+
+
+def reach(ceilings: Iterable[Ceiling], side: str, tier: str) -> int | None:
+    """The largest buffer that a tier was seen to serve; None where no sweep was taken."""
+    return next((c["reach_bytes"] for c in ceilings if (c["side"], c["tier"]) == (side, tier)), None)
 
 
 def launch_floor(floors: Iterable[Ceiling], side: str, launch: str, timing: str) -> Ceiling | None:

@@ -1,17 +1,17 @@
-"""A session on disk: its name, its files, and the hygiene a run needs before it plans."""
+"""A session on disk: its name, its files, and which of them are trusted."""
 
-import sys
-import time
+import os
 from pathlib import Path
-from typing import IO, Any
 
-from rooflab import locks, plan, records
+from rooflab import identity, plan, records
+
+SIDES = ("gpu", "cpu")
 
 
 def names(results: Path) -> set[str]:
     """The sessions that hold at least one measurement."""
     folders = results.iterdir() if results.is_dir() else ()
-    return {each.name for each in folders if any((each / side).is_dir() for side in ("gpu", "cpu"))}
+    return {each.name for each in folders if any((each / side).is_dir() for side in SIDES)}
 
 
 def spec_text(spec: plan.Spec) -> str:
@@ -34,43 +34,48 @@ def _planned(session_dir: Path, planned: plan.Point) -> Path:
 def _failed(path: Path) -> bool:
     """Whether a record says `failed`; one that cannot be trusted counts as present, and stops the free rules by name."""
     try:
-        return bool(records.read_record(path)["status"] == "failed")
-    except records.RecordError:
+        if (
+            b'"failed"' not in path.read_bytes()
+        ):  # a fleet has thousands of records: read whole only where it may be one
+            return False
+        return bool(records.read_sealed(path)["status"] == "failed")
+    except (OSError, records.RecordError):
         return False
+
+
+def closed_folder(files: list[Path]) -> Path | None:
+    """The folder that stands in the way of making one of the files that do not exist yet: it cannot be written."""
+    for path in (each for each in files if not each.exists()):
+        nearest = next(folder for folder in path.parents if folder.exists())
+        if not os.access(nearest, os.W_OK):
+            return nearest
+    return None
 
 
 def record_files(session_dir: Path) -> list[Path]:
     """Every measurement record of a session, whatever parameters it was taken under."""
-    return sorted(path for side in ("gpu", "cpu") for path in (session_dir / side).rglob("*.json"))
+    return sorted(path for side in SIDES for path in (session_dir / side).rglob("*.json"))
 
 
-def clamp_future_times(results: Path) -> None:
-    """Sets file times that lie in the future to now: with clock skew Snakemake would delete good outputs."""
-    now = time.time()
-    for path in results.rglob("*") if results.is_dir() else ():
-        if path.is_file() and path.stat().st_mtime > now + 1:
-            try:
-                path.touch()
-            except OSError:
-                continue
+def distrusted(session_dir: Path) -> list[str]:
+    """Why this session must not be drawn, one line per record: damaged, newer than this program, of another device.
 
-
-def take_the_run(config: dict[str, Any]) -> IO[str]:
-    """One run per directory: waits for a dead run's measuring program, clears that run's lock, respects a live one's.
-
-    Exits with one line if another run is at work here. The returned file is held for the life of the process.
+    Looked into where a record is newer than what was drawn last; the others were read and found sound then.
     """
-    running = locks.take(locks.RUNNING, wait=False)
-    if running is None:
-        sys.exit("another snakemake is at work in this directory: wait for it, or stop it; nothing was started")
-    measuring = locks.take(locks.MEASURING, wait=False)
-    if measuring is None:
-        print(
-            "a measurement of an interrupted run is still going on: waiting for it, then adopting it", file=sys.stderr
-        )
-        measuring = locks.take(locks.MEASURING)
-    assert measuring is not None
-    measuring.close()
-    for lock in Path(".snakemake/locks").glob("*"):
-        lock.unlink(missing_ok=True)
-    return running
+    paths = record_files(session_dir)
+    if not _news(session_dir / "roofline.json", paths):
+        return []
+    told: list[str] = []
+    sound: dict[Path, records.Record] = {}
+    for path in paths:
+        try:
+            sound[path] = records.read_sealed(path)
+        except records.RecordError as error:
+            told.append(str(error))
+    for side in SIDES:
+        told += identity.strangers(side, {path: each for path, each in sound.items() if each["side"] == side})
+    return told
+
+
+def _news(drawn: Path, paths: list[Path]) -> bool:
+    return not drawn.exists() or any(path.stat().st_mtime >= drawn.stat().st_mtime for path in paths)

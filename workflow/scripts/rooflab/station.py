@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from rooflab import preflight
 from rooflab.protocol import Bench
 
 
@@ -26,7 +27,17 @@ class Station:
 
 
 def open_station(side: str) -> Station:
-    """The station of this process's device. Importing the GPU's rooms happens only when a GPU measures."""
+    """The station of this process's device, once nothing stands in the way of a measurement.
+
+    Importing the GPU's rooms happens only when a GPU measures. Raises DeviceError, which says what to do.
+    """
+    warnings = preflight.required(preflight.host())
+    station = _station(side)
+    station.environment["warnings"] = warnings + station.environment.get("warnings", [])
+    return station
+
+
+def _station(side: str) -> Station:
     weights = os.environ.get("ROOFLAB_WEIGHTS") or None
     if side == "gpu":
         from rooflab.cuda_station import open_cuda_station

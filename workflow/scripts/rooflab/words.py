@@ -1,9 +1,12 @@
 """Numbers as people read them: at most three significant digits, a prefix, a unit. Input is in SI base units."""
 
+import re
 from math import floor, log10
 
 LARGE = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 SMALL = ((1.0, ""), (1e-3, "m"), (1e-6, "µ"), (1e-9, "n"))
+BINARY = ((2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"), (1, "B"))
+LEADING_NUMBER = re.compile(r"([\d.]+)(\D.*)", re.DOTALL)
 
 
 def significant(value: float, digits: int = 3) -> str:
@@ -15,15 +18,26 @@ def significant(value: float, digits: int = 3) -> str:
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 
+def flop(value: float) -> str:
+    """A count of operations in TFLOP, or with the prefix that fits below it."""
+    factor, prefix = next(((f, p) for f, p in LARGE if value >= f), (1.0, ""))
+    return f"{significant(value / factor)} {prefix}FLOP"
+
+
 def flop_per_s(value: float) -> str:
     """A rate in TFLOP/s, or with the prefix that fits below it: 1.42e15 is 1420 TFLOP/s, 2.6e10 is 26 GFLOP/s."""
-    factor, prefix = next(((f, p) for f, p in LARGE if value >= f), (1.0, ""))
-    return f"{significant(value / factor)} {prefix}FLOP/s"
+    return f"{flop(value)}/s"
 
 
 def bytes_per_s(value: float) -> str:
     """A bandwidth in GB/s (1e9 bytes each second)."""
     return f"{significant(value / 1e9)} GB/s"
+
+
+def nbytes(value: float) -> str:
+    """A size in B, KiB, MiB or GiB (powers of 1024)."""
+    factor, unit = next(((f, u) for f, u in BINARY if value >= f), BINARY[-1])
+    return f"{significant(value / factor)} {unit}"
 
 
 def seconds(value: float) -> str:
@@ -37,6 +51,11 @@ def hertz(value: float) -> str:
     return f"{value / 1e6:.0f} MHz"
 
 
+def watts(value: float) -> str:
+    """A power in W."""
+    return f"{value:.0f} W"
+
+
 def percent(fraction: float) -> str:
     """A fraction as a percentage: 0.813 → 81.3 %."""
     return f"{significant(fraction * 100)} %"
@@ -48,18 +67,15 @@ def times(ratio: float) -> str:
 
 
 def intensity(value: float) -> str:
-    """An arithmetic intensity in FLOP per byte."""
-    return f"{significant(value)} FLOP/byte"
+    """An arithmetic intensity in FLOP per byte; a whole one is exact and written out: 2048 FLOP/byte."""
+    return f"{value:.0f} FLOP/byte" if value == round(value) else f"{significant(value)} FLOP/byte"
 
 
 def span(low: str, high: str) -> str:
     """Two texts with one unit as a range: '3 %', '5 %' → '3–5 %'; equal ends are said once."""
     if low == high:
         return low
-    (first, unit_low), (last, unit_high) = low.rsplit(" ", 1), high.rsplit(" ", 1)
-    return f"{first}–{last} {unit_high}" if unit_low == unit_high else f"{low} – {high}"
-
-
-def listed(items: list[str]) -> str:
-    """'a', 'a and b', 'a, b and c'."""
-    return items[0] if len(items) == 1 else f"{', '.join(items[:-1])} and {items[-1]}"
+    first, last = LEADING_NUMBER.fullmatch(low), LEADING_NUMBER.fullmatch(high)
+    if first is None or last is None or first[2] != last[2]:
+        return f"{low} – {high}"
+    return f"{first[1]}–{high}"

@@ -1,0 +1,269 @@
+"""The picture of every kind of session: no two texts overlap, none leaves the figure, nothing measured is missing.
+
+Colours keep their contrast, and formats are told apart by colour-blind readers and in grey, in both themes.
+"""
+
+import io
+import json
+import re
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from drawn_sessions import SESSIONS, document, gpu_roofline
+from matplotlib import rc_context
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from matplotlib.text import Text
+from plot import STABLE
+from rooflab.chart import draw, draw_small
+from rooflab.chart_labels import spread
+from rooflab.chart_style import DARK, LIGHT, STYLES, THEMES, UNKNOWN, Look, Theme, ceiling_name
+
+COMMITTED = sorted((Path(__file__).resolve().parent.parent / "results").glob("*/roofline.json"))
+ALL = [*SESSIONS, *(path.parent.name for path in COMMITTED)]
+FOUR = ("fp32", "fp16", "bf16", "fp8")
+
+# simulated dichromacy, linear RGB: Machado, Oliveira and Fernandes, "A Physiologically-based Model for Simulation of
+# Color Vision Deficiency", IEEE TVCG 15 (2009), severity 1.0
+VISION = {
+    "normal": np.eye(3),
+    "protanopia": np.array([[0.152286, 1.052583, -0.204868], [0.114503, 0.786281, 0.099216],
+                            [-0.003882, -0.048116, 1.051998]]),
+    "deuteranopia": np.array([[0.367322, 0.860646, -0.227968], [0.280085, 0.672501, 0.047413],
+                              [-0.011820, 0.042940, 0.968881]]),
+}  # fmt: skip
+TO_XYZ = np.array([[0.4124, 0.3576, 0.1805], [0.2126, 0.7152, 0.0722], [0.0193, 0.1192, 0.9505]])  # sRGB, D65
+
+
+def session(name: str) -> dict[str, Any]:
+    if name in SESSIONS:
+        return SESSIONS[name]()
+    return json.loads(next(p for p in COMMITTED if p.parent.name == name).read_text(encoding="utf-8"))
+
+
+def corners(text: Text, renderer: Any) -> np.ndarray:
+    """The four corners of a text in pixels, turned as the text is."""
+    angle = text.get_rotation()
+    if angle % 90 == 0:
+        box = text.get_window_extent(renderer).padded(-0.5)
+        return np.array([(box.x0, box.y0), (box.x1, box.y0), (box.x1, box.y1), (box.x0, box.y1)])
+    text.set_rotation(0)
+    box = text.get_window_extent(renderer).padded(-0.5)
+    text.set_rotation(angle)
+    anchor = text.get_transform().transform(text.get_unitless_position())
+    cos, sin = np.cos(np.radians(angle)), np.sin(np.radians(angle))
+    level = np.array([(box.x0, box.y0), (box.x1, box.y0), (box.x1, box.y1), (box.x0, box.y1)])
+    return (level - anchor) @ np.array([[cos, sin], [-sin, cos]]) + anchor
+
+
+def apart(one: np.ndarray, other: np.ndarray) -> bool:
+    """Whether a straight line separates two convex shapes."""
+    for shape in (one, other):
+        for start, end in zip(shape, np.roll(shape, -1, axis=0), strict=True):
+            normal = np.array([end[1] - start[1], start[0] - end[0]])
+            a, b = one @ normal, other @ normal
+            if a.max() <= b.min() or b.max() <= a.min():
+                return True
+    return False
+
+
+def texts(figure: Figure) -> dict[Text, np.ndarray]:
+    """Every text that is seen, with its corners."""
+    canvas = FigureCanvasAgg(figure)
+    figure.draw_without_rendering()
+    hidden = {id(label) for axes in figure.axes for axis in (axes.xaxis, axes.yaxis)
+              for tick in axis.get_major_ticks() + axis.get_minor_ticks()
+              if not min(axis.get_view_interval()) <= tick.get_loc() <= max(axis.get_view_interval())
+              for label in (tick.label1, tick.label2)}  # fmt: skip
+    seen = [t for t in figure.findobj(Text) if t.get_visible() and t.get_text().strip() and id(t) not in hidden]
+    return {text: corners(text, canvas.get_renderer()) for text in seen}
+
+
+def said(figure: Figure) -> str:
+    return "\n".join(text.get_text() for text in texts(figure))
+
+
+def faults(figure: Figure) -> list[str]:
+    """The texts that overlap or leave the figure."""
+    boxes, found = texts(figure), []
+    for (one, a), (other, b) in combinations(boxes.items(), 2):
+        if not apart(a, b):
+            found.append(f"{one.get_text()!r} overlaps {other.get_text()!r}")
+    for text, box in boxes.items():
+        if box.min() < 0 or (box.max(axis=0) > figure.bbox.size).any():
+            found.append(f"{text.get_text()!r} leaves the figure")
+    return found
+
+
+@pytest.mark.parametrize("language", ["en", "es"])
+@pytest.mark.parametrize("name", ALL)
+def test_no_text_overlaps_and_none_leaves_the_figure(name: str, language: str) -> None:
+    with rc_context(STABLE):
+        figure = draw(session(name), language=language)
+    assert faults(figure) == []
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_the_small_picture_keeps_its_texts_apart_too(name: str) -> None:
+    with rc_context(STABLE):
+        figure = draw_small(session(name), language="es")
+    assert faults(figure) == []
+
+
+def test_two_overlapping_texts_would_be_found() -> None:
+    figure = Figure()
+    figure.text(0.5, 0.5, "one")
+    figure.text(0.5, 0.51, "two")
+    figure.text(0.99, 0.2, "leaves")
+    assert len(faults(figure)) == 2
+    slanted = Figure()
+    slanted.text(0.3, 0.3, "a long slanted text", rotation=45, rotation_mode="anchor")
+    slanted.text(0.55, 0.3, "under it")
+    assert faults(slanted) == []
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_every_ceiling_floor_and_point_is_in_the_svg_once(name: str) -> None:
+    roofline, out = session(name), io.StringIO()
+    with rc_context(STABLE):
+        draw(roofline).savefig(out, format="svg")
+    ids = re.findall(r'<g id="([^"]+)"', out.getvalue())
+    mine = [e for e in roofline["ceilings"] + roofline["points"] if e["side"] == roofline["main_side"]]
+    assert [e["id"] for e in mine if ids.count(e["id"]) != 1] == []
+    assert out.getvalue().count("<text") > (20 if mine else 5)  # real text, not outlines
+
+
+@pytest.mark.parametrize("name", ["healthy gpu", "T4 without bf16 and fp8", "twelve dtypes", "cpu"])
+def test_every_ceiling_is_named_with_its_measured_rate(name: str) -> None:
+    roofline = session(name)
+    words = said(draw(roofline))
+    for ceiling in roofline["ceilings"]:
+        if (ceiling["kind"], ceiling["side"]) == ("compute", roofline["main_side"]):
+            assert ceiling_name(Look(LIGHT, "en"), ceiling) in words
+    assert ("copy 4050 GB/s" in words) == (name in ("healthy gpu", "twelve dtypes"))
+
+
+@pytest.mark.parametrize("name", ["nvidia-h200", "modelled gpu", "cpu", "T4 without bf16 and fp8"])
+def test_each_lab_point_of_an_ordinary_session_has_its_fraction_beside_it(name: str) -> None:
+    roofline = session(name)
+    figure = draw(roofline)
+    upright = [t.get_text() for t in texts(figure) if t.get_rotation() == 90 and t.get_text().endswith("%")]
+    lab = [p for p in roofline["points"] if p["lab_point"] and p["operator"] == "decode_attention"
+           and p["side"] == roofline["main_side"]]  # fmt: skip
+    assert len(upright) >= len(lab) > 0
+
+
+def test_the_launch_floor_is_level_and_no_point_of_its_kind_is_faster() -> None:
+    roofline = gpu_roofline()
+    lines = {line.get_gid(): line for axes in draw(roofline).axes for line in axes.lines}
+    for floor in roofline["floors"]:
+        alike = [p for p in roofline["points"] if p["side"] == "gpu" and p["operator"] == "decode_attention"
+                 and (p["launch"], p["timing"]) == (floor["launch"], floor["timing"])]  # fmt: skip
+        assert (floor["id"] in lines) == bool(alike)
+        for point in alike:
+            assert set(lines[floor["id"]].get_ydata()) == {floor["median_s"]}
+            assert lines[f"detail:{point['id']}"].get_ydata()[0] >= floor["median_s"]
+
+
+def test_points_that_share_an_intensity_stand_apart() -> None:
+    roofline = gpu_roofline()
+    lines = {line.get_gid(): line for axes in draw(roofline).axes for line in axes.lines}
+    lab = [p for p in roofline["points"] if p["lab_point"] and p["side"] == "gpu"]
+    places = {(round(float(lines[p["id"]].get_xdata()[0]), 4), round(p["achieved_flop_per_s"] / 1e9, 2)) for p in lab}
+    assert len(places) == len(lab)
+
+
+def test_the_caption_says_device_date_clock_power_protocol_and_convention() -> None:
+    words = said(draw(gpu_roofline())).replace("\n", " ")
+    for fact in ("NVIDIA H200", "measured 2026-01-01", "SM clock under load 1755 MHz", "Power-capped: bf16 Tensor Core",
+                 "Protocol:", "GEMM intensity counts the reads of A and B", "K and V read once",
+                 "Copy counts bytes read plus bytes written", "int4-n4096 (gpu) — cuBLAS has no such product here"):  # fmt: skip
+        assert fact in words
+
+
+def test_spanish_is_spanish_to_the_decimal_comma() -> None:
+    words = said(draw(gpu_roofline(), language="es"))
+    assert "intensidad aritmética (FLOP/byte)" in words
+    assert "98,5 %" in words and "98.5 %" not in words
+    assert "launch" not in words
+
+
+def test_an_unknown_language_is_refused() -> None:
+    with pytest.raises(ValueError, match="language is 'fr', expected one of en, es"):
+        draw(gpu_roofline(), language="fr")
+
+
+def test_a_hole_of_many_is_counted() -> None:
+    assert "and 8 more" in said(draw(session("half a session")))
+
+
+def test_a_session_with_nothing_measured_says_so() -> None:
+    assert "decode attention: not measured" in said(draw(document("nvidia-l4", "gpu", [], [], [])))
+
+
+def test_rows_keep_their_order_and_stay_as_near_as_they_can() -> None:
+    assert spread([50, 20], [10, 10], 0, 100) == [50, 20]
+    assert spread([50, 50], [10, 10], 0, 100) == [55, 45]
+    assert spread([99, 98, 97], [10, 10, 10], 0, 100) == [95, 85, 75]
+    assert spread([2, 1], [10, 10], 0, 100) == [15, 5]
+    assert spread([], [], 0, 100) == []
+
+
+def linear(color: str) -> np.ndarray:
+    """An sRGB colour in linear light."""
+    share = np.array([int(color[i : i + 2], 16) / 255 for i in (1, 3, 5)])
+    return np.where(share <= 0.04045, share / 12.92, ((share + 0.055) / 1.055) ** 2.4)
+
+
+def lab(light: np.ndarray) -> np.ndarray:
+    """CIE L*a*b* of linear sRGB under D65."""
+    share = TO_XYZ @ np.clip(light, 0, 1) / np.array([0.9505, 1.0, 1.089])
+    root = np.where(share > 0.008856, np.cbrt(share), 7.787 * share + 16 / 116)
+    return np.array([116 * root[1] - 16, 500 * (root[0] - root[1]), 200 * (root[1] - root[2])])
+
+
+def contrast(one: str, other: str) -> float:
+    """The contrast ratio of WCAG 2."""
+    dark, bright = sorted(float(TO_XYZ[1] @ linear(color)) for color in (one, other))
+    return (bright + 0.05) / (dark + 0.05)
+
+
+def distance(one: str, other: str) -> float:
+    """The smallest CIE76 distance of two colours over the three kinds of vision."""
+    return min(float(np.linalg.norm(lab(m @ linear(one)) - lab(m @ linear(other)))) for m in VISION.values())
+
+
+@pytest.mark.parametrize("theme", THEMES.values(), ids=THEMES)
+def test_every_text_colour_keeps_its_contrast_with_the_paper(theme: Theme) -> None:
+    for color in (theme.ink, theme.slope, theme.muted, theme.alarm, *theme.formats.values()):
+        for ground in (theme.paper, theme.shade):
+            assert contrast(color, ground) >= (4.5 if ground == theme.paper else 4.0), color
+
+
+@pytest.mark.parametrize("theme", THEMES.values(), ids=THEMES)
+def test_the_labs_formats_are_told_apart_by_colour_blind_readers_and_in_grey(theme: Theme) -> None:
+    for one, other in combinations(FOUR, 2):
+        a, b = theme.formats[one], theme.formats[other]
+        assert distance(a, b) >= 12, (one, other)
+        assert abs(lab(linear(a))[0] - lab(linear(b))[0]) >= 5, (one, other)
+
+
+def test_marker_and_dash_tell_every_format_apart_without_colour() -> None:
+    marks = [*STYLES.values(), UNKNOWN]
+    assert len({marker for _, marker, _ in marks}) == len(marks)
+    for (one, a), (other, b) in combinations(STYLES.items(), 2):
+        assert a[1:] != b[1:]
+        if a[0] == b[0]:
+            assert a[2] != b[2], (one, other)
+    assert {family for family, _, _ in marks} <= set(LIGHT.formats) == set(DARK.formats)
+
+
+def test_a_long_name_is_written_smaller_instead_of_leaving_the_figure() -> None:
+    roofline = gpu_roofline()
+    for each in roofline["points"]:
+        each["implementation"] = f"{each['implementation']} with a name that nobody foresaw in this place"
+    with rc_context(STABLE):
+        assert faults(draw(roofline)) == []

@@ -1,0 +1,103 @@
+# The config's `operators:` beside the MiniGPT: attention over S x batch, the rest of a decode step, the walk up the slope,
+# and the page of each model that a session holds records of.
+from types import SimpleNamespace
+
+from rooflab import model_plan
+
+
+wildcard_constraints:
+    model=r"[a-z0-9-]+",
+
+
+rule model_attention:
+    output:
+        "results/{session}/gpu/attention/{name}.{key}.json",
+    log:
+        "logs/{session}/gpu-attention-{name}.{key}.log",
+    priority: 69
+    resources:
+        **CARD_SLOTS,
+        paid=1,
+    params:
+        spec=spec_of,
+        env=PAID,
+    shell:
+        "{params.env} python $ROOFLAB_SCRIPTS/model_attention.py --spec {params.spec:q} --out {output:q} --log {log:q}"
+
+
+rule model_step:
+    output:
+        "results/{session}/gpu/step/{name}.{key}.json",
+    log:
+        "logs/{session}/gpu-step-{name}.{key}.log",
+    priority: 68
+    resources:
+        **CARD_SLOTS,
+        paid=1,
+    params:
+        spec=spec_of,
+        env=PAID,
+    shell:
+        "{params.env} python $ROOFLAB_SCRIPTS/model_step.py --spec {params.spec:q} --out {output:q} --log {log:q}"
+
+
+rule projection:
+    output:
+        "results/{session}/gpu/sweep/{name}.{key}.json",
+    log:
+        "logs/{session}/gpu-sweep-{name}.{key}.log",
+    priority: 67
+    resources:
+        **CARD_SLOTS,
+        paid=1,
+    params:
+        spec=spec_of,
+        env=PAID,
+    shell:
+        "{params.env} python $ROOFLAB_SCRIPTS/projection.py --spec {params.spec:q} --out {output:q} --log {log:q}"
+
+
+def model_files(session_name, names):
+    """The chart, and with the prose the page, of each model that a session's records speak of."""
+    found = model_plan.names(records_of(SimpleNamespace(session=session_name)))
+    kinds = ["png", "svg", "md"] if "interpretation.md" in names else ["png", "svg"]
+    return [f"model_{each}.{kind}" for each in found for kind in kinds]
+
+
+rule model_table:
+    input:
+        roofline="results/{session}/roofline.json",
+        code=[
+            f"{CODE}/model_table.py",
+            f"{CODE}/rooflab/model_lines.py",
+            f"{CODE}/rooflab/words.py",
+        ],
+    output:
+        "results/{session}/model_{model}.md",
+    log:
+        "logs/{session}/model_{model}.log",
+    shell:
+        "python $ROOFLAB_SCRIPTS/model_table.py --roofline {input.roofline} --name {wildcards.model} --out {output} "
+        "2> >(tee {log} >&2)"
+
+
+rule model_chart:
+    input:
+        roofline="results/{session}/roofline.json",
+        code=[
+            f"{CODE}/model_chart.py",
+            f"{CODE}/plot.py",
+            f"{CODE}/rooflab/chart_model.py",
+            f"{CODE}/rooflab/chart_style.py",
+            f"{CODE}/rooflab/words.py",
+        ],
+    output:
+        png="results/{session}/model_{model}.png",
+        svg="results/{session}/model_{model}.svg",
+    log:
+        "logs/{session}/model_{model}_chart.log",
+    params:
+        dpi=config["plot"]["dpi"],
+    shell:
+        "python $ROOFLAB_SCRIPTS/model_chart.py --roofline {input.roofline} --name {wildcards.model} --png {output.png} "
+        "--svg {output.svg} --dpi {params.dpi} 2> >(tee {log} >&2)"
