@@ -227,6 +227,22 @@ def half_session() -> Record:
     return document("nvidia-h200", "gpu", ceilings, [], points, holes=holes)
 
 
+def decode_alone() -> Record:
+    """Decode attention was measured and nothing that could bound it."""
+    unknown = (
+        "attainable_flop_per_s",
+        "fraction_of_attainable",
+        "fraction_of_ceiling",
+        "fraction_of_fp16_peak",
+        "bound_by",
+    )
+    points = [
+        p | dict.fromkeys(unknown) | {"tier": None}
+        for p in minigpt(("fp16", "bf16"), H200, ways=("cupy_chain", "fused"))
+    ]
+    return document("nvidia-h200", "gpu", [], [], points)
+
+
 def sweep() -> Record:
     """Three hundred points: decode over 24 lengths and GEMM over 20 sizes."""
     whole = gpu_roofline()
@@ -270,6 +286,7 @@ SESSIONS = {
     "twelve dtypes": twelve_dtypes,
     "cpu": cpu_roofline,
     "half a session": half_session,
+    "decode alone": decode_alone,
     "300 points": sweep,
     "above its roof": above_roof,
     "modelled gpu": lambda: modelled(h200_session()),

@@ -11,7 +11,7 @@ from rooflab.records import digest, seal
 
 Record = dict[str, Any]
 
-FOLDERS = {"device": "", "launch_floor": "", "bandwidth": "bandwidth", "gemm": "gemm", "decode": "decode"}
+FOLDERS = {"device": "", "launch_floor": "", "bandwidth": "bandwidth", "gemm": "gemm", "fma": "fma", "decode": "decode"}
 H200 = {
     "name": "NVIDIA H200",
     "uuid": "GPU-00000000-0000-0000-0000-000000000001",

@@ -43,8 +43,9 @@ def wait_for_a_moment(process: subprocess.Popen[bytes], lab: Path, dice: random.
 
 
 def more_to_measure(lab: Path, turn: int) -> None:
-    edit(lab, lambda c: c["cpu"]["decode"].update(iterations=20 + turn))
-    edit(lab, lambda c: c["cpu"]["gemm"].update(warmups=3 + turn))
+    """Each long enough to be struck in the middle."""
+    edit(lab, lambda c: c["cpu"]["decode"].update(iterations=6000 + turn))
+    edit(lab, lambda c: c["cpu"]["gemm"].update(warmups=3 + turn, sustained_s=0.5))
 
 
 def names(files: dict[str, bytes]) -> set[str]:

@@ -216,8 +216,9 @@ class FakePattern:
 
 def test_the_sweep_tells_where_l2_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     import bandwidth
+    import roofline
     import synthetic
-    from rooflab.ceilings import all_ceilings
+    from rooflab.records import check_schema
 
     device = FakeDevice(share=1.0)
     monkeypatch.setattr(
@@ -230,7 +231,9 @@ def test_the_sweep_tells_where_l2_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     record = synthetic.record(
         "bandwidth", "gpu", "l2", operator="read", shape=taken.shape, series=taken.series, details=taken.details
     )
-    [ceiling] = all_ceilings(synthetic.with_files([record]))
+    made = roofline.roofline("s", synthetic.with_files([record]), synthetic.planned([record]))
+    check_schema("roofline", made, "here")
+    [ceiling] = made["ceilings"]
     assert (ceiling["tier"], ceiling["reach_bytes"]) == ("L2", 32 * 2**20)
     assert ceiling["burst"] == pytest.approx(8e12, rel=1e-3) and len(ceiling["sweep"]) == 5
 

@@ -24,7 +24,9 @@ MAY_NOT = {
     "step_operators": {"cupy", "pynvml", "time", "pathlib", "os", "json"},
 }
 FREE = ("ceilings", "points", "regimes", "checks", "answers", "evidence", "statistics", "model_points", "model_table")
-DRAWN = [p.name for p in [*SCRIPTS.glob("rooflab/chart*.py"), SCRIPTS / "plot.py", SCRIPTS / "interpretation.py"]]
+ROOMS_OF_WORDS = ("rooflab/chart*.py", "rooflab/report_*.py", "rooflab/text_roofline.py", "rooflab/terminal.py")
+PROGRAMS_OF_WORDS = ("plot.py", "report_html.py", "interpretation.py")
+DRAWN = [p.name for pattern in ROOMS_OF_WORDS + PROGRAMS_OF_WORDS for p in SCRIPTS.glob(pattern)]
 
 
 def imported(path: Path) -> set[str]:

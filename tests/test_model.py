@@ -12,7 +12,7 @@ import synthetic
 from device_query import device_query
 from peak_flops_summary import peak_flops
 from rooflab.ceilings import all_ceilings, given_ceilings, is_power_capped, launch_floors
-from rooflab.records import check_schema, validator
+from rooflab.records import check_schema, seal, validator
 from rooflab.statistics import median, percentile, spread
 from roofline import roofline
 
@@ -295,3 +295,33 @@ def test_a_damaged_record_stops_the_program_with_its_name(tmp_path: Path) -> Non
     assert done.returncode != 0
     assert paths[0].name in done.stderr
     assert not (tmp_path / "roofline.json").exists()
+
+
+def test_variants_and_the_instruction_peak_have_ceilings_of_their_own() -> None:
+    full = synthetic.gemm("gpu", "fp8_e4m3", 8192, 1390, 1410, 1205, 2e-3)
+    acc16 = synthetic.gemm("gpu", "fp16", 8192, 700, 766, 654, 2.4e-3)
+    renamed = [seal(full | {"name": "fp8_e4m3_full-n8192"}), seal(acc16 | {"name": "fp16_acc16-n8192"})]
+    shape = {"threads": 1000, "fma_per_thread": 500}
+    timed = [synthetic.series(name, "register FMA kernel", 1e6 / 65e12) for name in ("burst", "sustained")]
+    fma = synthetic.record("fma", "gpu", "fma-fp32", operator="fma", dtype="fp32", shape=shape, series=timed)
+    made = model(synthetic.h200_session(extra=[*renamed, fma]))
+    tops = {c["variant"]: c for c in made["ceilings"] if c["side"] == "gpu" and c["kind"] == "compute"}
+    assert tops["fp8_e4m3_full"]["burst"] == pytest.approx(1410e12) and tops["fp8_e4m3_full"]["dtype"] == "fp8_e4m3"
+    assert (tops["fp16_acc16"]["accumulator"], tops["fp16"]["accumulator"]) == ("fp16", "fp32")
+    assert tops["fp32_fma"]["burst"] == pytest.approx(65e12) and tops["fp32_fma"]["unit"] == "CUDA core"
+    assert tops["fp8_e4m3"]["burst"] == pytest.approx(1547e12)
+    point = next(p for p in made["points"] if p["variant"] == "fp8_e4m3_full")
+    assert not point["lab_point"] and point["fraction_of_ceiling"] == pytest.approx(1390 / 1410)
+    check_schema("roofline", made, "here")
+
+
+def test_a_point_is_held_against_the_empty_launches_of_its_own_program() -> None:
+    own = synthetic.decode_series("empty", "empty kernel", 4.0, cache=None, relative_error=None, tolerance=None)
+    fused = synthetic.decode_series("fused", "fused", 5.0)
+    quick = synthetic.decode("gpu", "fp16", 128, [own, fused])
+    made = model(synthetic.h200_session(without=["minigpt-fp16-S128"], extra=[quick]))
+    points = {p["id"]: p for p in made["points"]}
+    point = points["gpu-decode-minigpt-fp16-S128-fused"]
+    assert point["launch_floor_s"] == pytest.approx(4e-6) and not point["above_roof"]
+    assert points["gpu-decode-minigpt-fp16-S256-fused"]["launch_floor_s"] == pytest.approx(9.3e-6)
+    assert not [name for name in points if "empty" in name]

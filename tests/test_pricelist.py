@@ -130,6 +130,7 @@ def test_seconds_paid_without_a_price_count_at_today_s(tmp_path: Path) -> None:
     enter(tmp_path, 360.0, None)
     [made] = bills(tmp_path, config(price_usd_per_hour=3.6, budget_usd=0.5))
     assert made.paid_usd is None and made.left_usd == pytest.approx(0.14)
+    assert "already paid: 360.0 s, $0.3600 at today's price" in bill.text(made)
 
 
 def test_a_budget_that_does_not_suffice_says_by_how_much(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 import yaml
-from lab import ROOT, copy_code, edit, paid_files, pending, refused, run, snakemake, start, wait_until
+from lab import ROOT, copy_code, edit, paid_files, pending, refused, run, start, wait_until
 from rooflab import cards, cluster, configuration, locks
 from rooflab.identity import WrongMachine
 
@@ -86,14 +86,21 @@ def test_a_killed_submission_is_adopted_and_each_stage_measured_once(slurm: None
     first = {job["NodeList"]: (job["StartTime"], job["EndTime"]) for job in reversed(ran)}
     assert max(begin for begin, _ in first.values()) < min(end for _, end in first.values()), "sessions side by side"
     assert pending(submitting) == set()
+    (submitting / "results" / "cpu-a" / "roofline.png").unlink()
+    run(submitting, "plot")
+    assert (submitting / "results" / "cpu-a" / "roofline.png").exists(), "drawing needs no cluster"
 
 
 def test_a_gpu_session_is_planned_here_and_checked_on_its_node(slurm: None, submitting: Path) -> None:
     edit(submitting, lambda c: c.update(device="nvidia-h200", nodes={"nvidia-h200": "lab2"}))
     [target] = [each for each in pending(submitting, *SUBMIT) if each.startswith("nvidia-h200/gpu/device.")]
-    done = snakemake(submitting, f"results/{target}", *SUBMIT)
-    assert done.returncode != 0 and not paid_files(submitting)
-    [job] = [each for each in jobs() if each["WorkDir"] == str(submitting)]
+    process = start(submitting, f"results/{target}", *SUBMIT)
+    [job] = wait_until(
+        lambda: [each for each in jobs() if each["WorkDir"] == str(submitting) and each["JobState"] == "FAILED"]
+    )
+    process.kill()
+    process.wait()
+    assert paid_files(submitting) == {}
     assert job["NodeList"] == "lab2" and "gpu:1" in job["TresPerJob"]
     assert "not measured: " in Path(job["StdOut"]).read_text()
 

@@ -24,7 +24,7 @@ rule device_query:
         plan=planned_of,
     shell:
         "python $ROOFLAB_SCRIPTS/device_query.py --session-dir results/{wildcards.session} --records {input.records} "
-        "--planned <(printf %s {params.plan:q}) --out {output} 2> >(tee {log} >&2)"
+        "--planned {params.plan:q} --out {output} 2> >(tee {log} >&2)"
 
 
 rule peak_flops_summary:
@@ -44,7 +44,7 @@ rule peak_flops_summary:
         plan=planned_of,
     shell:
         "python $ROOFLAB_SCRIPTS/peak_flops_summary.py --session-dir results/{wildcards.session} --records {input.records} "
-        "--planned <(printf %s {params.plan:q}) --out {output} 2> >(tee {log} >&2)"
+        "--planned {params.plan:q} --out {output} 2> >(tee {log} >&2)"
 
 
 rule roofline:
@@ -65,4 +65,4 @@ rule roofline:
         plan=planned_of,
     shell:
         "python $ROOFLAB_SCRIPTS/roofline.py --session-dir results/{wildcards.session} --records {input.records} "
-        "--planned <(printf %s {params.plan:q}) --cpu-roofline={input.given:q} --out {output} 2> >(tee {log} >&2)"
+        "--planned {params.plan:q} --cpu-roofline={input.given:q} --out {output} 2> >(tee {log} >&2)"

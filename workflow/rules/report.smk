@@ -78,7 +78,7 @@ rule manifest:
         plan=planned_of,
     shell:
         "python $ROOFLAB_SCRIPTS/manifest.py --session-dir results/{wildcards.session} --records {input.records} "
-        "--planned <(printf %s {params.plan:q}) --out {output} 2> >(tee {log} >&2)"
+        "--planned {params.plan:q} --out {output} 2> >(tee {log} >&2)"
 
 
 rule report_html:

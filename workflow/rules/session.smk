@@ -18,6 +18,7 @@ from rooflab import (
     guard,
     plan,
     pricelist,
+    records,
     session,
     summary,
 )
@@ -180,18 +181,21 @@ def records_of(wc):
 
 
 def planned_of(wc):
-    """The plan as JSON: what the model calls a hole is what is planned and not there."""
-    return plan_text(has_gpu(wc.session))
+    """A file with the plan: what the model calls a hole is what is planned and not there."""
+    return plan_file(has_gpu(wc.session))
 
 
 @cache
-def plan_text(with_gpu):
-    return json.dumps(
-        [
-            {"file": p.file(), "stage": p.stage, "side": p.side, "name": p.name}
-            for p in points_of(with_gpu)
-        ]
-    )
+def plan_file(with_gpu):
+    """The plan as JSON, in a file named by its content: another plan is another parameter of the free rules."""
+    plan_ = [
+        {"file": p.file(), "stage": p.stage, "side": p.side, "name": p.name}
+        for p in points_of(with_gpu)
+    ]
+    path = Path(".snakemake") / f"rooflab.plan.{records.digest(plan_)[:8]}.json"
+    if not path.exists():
+        records.write_json(path, plan_)
+    return str(path)
 
 
 POINTS = {point.file(): point for point in points_of(True)}

@@ -43,5 +43,6 @@ rule untrusted_records:
         str(RESULTS / "untrusted"),
     log:
         "logs/untrusted.log",
+    localrule: True
     shell:
         "printf '%s\\n' \"$ROOFLAB_UNTRUSTED\" | tee {log} >&2; exit 1"

@@ -21,12 +21,14 @@ TOLERANCE = {"fp32": 1e-5, "fp16": 3e-3, "bf16": 1.5e-2, "fp8_e4m3": 3e-3}
 COLD_L2S = 4  # the cold caches together are this many times L2: each has left it before its turn comes again
 BACK_TO_BACK_BLOCKS = 5
 COMPILERS = 4
+EMPTY, FLOOR_LAUNCHES = "empty kernel", 500
 Series = dict[str, Any]
 
 
 def measure(spec: dict[str, Any], bench: Bench) -> paid.Measurement:
     """The ladder of one step: cupy_chain and fused; from Python synchronised each, from Python back to back, in a graph
-    of one and in a graph of many; warm, and cold where the cache fits into L2 at all.
+    of one and in a graph of many; warm, and cold where the cache fits into L2 at all. Before it, the same ways of
+    launching nothing: what launching costs differs from program to program with the state of the host.
 
     Raises paid.Failed for a wrong result, paid.Unsupported for a head size that the kernel does not have or a cache that
     the card cannot hold.
@@ -38,7 +40,7 @@ def measure(spec: dict[str, Any], bench: Bench) -> paid.Measurement:
     ways: dict[str, Callable[[int], Any]] = {"fused": lambda copy: case.fused(config, copy)}
     if case.has_chain:
         ways = {"cupy_chain": case.chain} | ways
-    series: list[Series] = []
+    series = _floors(spec, bench)
     for name, way in ways.items():
         proof = _verified(case, way(0))
         series += [each | proof for each in _ladder(spec, bench, case, name, way)]
@@ -111,6 +113,19 @@ def _verified(case: Any, call: Any) -> dict[str, float]:
             "report this with the record: the kernel is wrong on this chip",
         )
     return {"relative_error": error, "tolerance": tolerance}
+
+
+def _floors(spec: dict[str, Any], bench: Bench) -> list[Series]:
+    """An empty kernel, launched in each of the ways that the step is."""
+    from rooflab.cuda_bandwidth import empty
+
+    call = empty(bench.device)
+    common = {"implementation": EMPTY, "warmups": spec["warmups"], "cache": None}
+    few = spec | {"iterations": min(spec["iterations"], FLOOR_LAUNCHES)}
+    return [
+        *_from_python(few, bench, [call], "empty", "", common),
+        *_in_graphs(few, bench, [call], "empty", "", common),
+    ]
 
 
 def _ladder(spec: dict[str, Any], bench: Bench, case: Any, name: str, way: Callable[[int], Any]) -> list[Series]:

@@ -23,9 +23,7 @@ def examine(device: str, variables: Mapping[str, str]) -> list[Finding]:
         *_looked_at("machine", lambda: machine(device)),
         *_looked_at("cpu", cpu),
         *_looked_at("packages", lambda: packages(cuda_faults.installed_packages())),
-        *_looked_at(
-            "disk", lambda: [*preflight.host(RESULTS), preflight.room("log", preflight.nearest(Path("logs")))]
-        ),
+        *_looked_at("disk", lambda: [*preflight.host(RESULTS), preflight.room("log", preflight.nearest(Path("logs")))]),
         *_looked_at("variables", lambda: gpu_variables(device, variables)),
         *_looked_at("gpu", lambda: gpu(device)),
     ]

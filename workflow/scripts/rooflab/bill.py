@@ -140,7 +140,10 @@ def text(bill: Bill) -> str:
 
 def paid_lines(bill: Bill) -> list[str]:
     """What is already paid, and what is left of the budget."""
-    lines = [f"  already paid: {bill.paid_s:.1f} s" + ("" if bill.paid_usd is None else f", ${bill.paid_usd:.4f}")]
+    today_usd = bill.usd(bill.paid_s) if bill.paid_s else None
+    known = [(bill.paid_usd, ""), (today_usd, " at today's price")]
+    cost = next((f", ${usd:.4f}{how}" for usd, how in known if usd is not None), "")
+    lines = [f"  already paid: {bill.paid_s:.1f} s{cost}"]
     if bill.left_usd is not None:
         lines.append(f"  budget left: ${bill.left_usd:.4f} of ${bill.budget_usd:g}")
     if bill.over_usd > 0:

@@ -18,6 +18,7 @@ Record = dict[str, Any]
 Ceiling = dict[str, Any]
 
 POWER_CAP = "swpowercap"
+EMPTY = "empty kernel"
 TRIAD_ELEMENT_BYTES = 4
 MAIN_MEMORY = {"gpu": "HBM", "cpu": "DRAM"}
 PATTERN_LABEL = {"d2d": "copy (read + write)", "read": "read", "write": "write", "triad": "triad", "l2": "read"}
@@ -44,6 +45,16 @@ def launch_floors(records: Records) -> list[Record]:
         for file, record in measured(records, side, "launch_floor").items():
             made += [_floor(side, file, series) for series in record["series"]]
     return sorted(made, key=lambda floor: str(floor["id"]))
+
+
+def own_floors(record: Record, floors: list[Record]) -> list[Record]:
+    """The launch floors with the values that a decode program took of its own launches, where it took them: launching
+    depends on the state of the host, which differs from program to program."""
+    own = {(s["launch"], s["timing"]): s for s in record["series"] if s["implementation"] == EMPTY}
+    return [
+        floor | _floor_times(own[way]) if (way := (floor["launch"], floor["timing"])) in own else floor
+        for floor in floors
+    ]
 
 
 def vendor_of(records: Records) -> VendorPeaks | None:
@@ -252,7 +263,7 @@ def _unit(records: Records, side: str, name: str) -> str:
     capability = (facts(records, "gpu") or {}).get("compute_capability")
     if name == "fp64" and capability not in FP64_TENSOR_CORES:
         return "CUDA core"
-    return dtype(name).unit
+    return variant(name).unit
 
 
 def _memory(records: Records, side: str) -> list[Ceiling]:
@@ -280,7 +291,7 @@ def _memory_ceiling(records: Records, side: str, file: str, record: Record) -> C
         power_capped=is_power_capped(series),
         sm_clock_hz=series["chip"]["during"].get("sm_clock_hz"),
         implementation=series["implementation"],
-        sweep=sweep or None,
+        sweep=[list(each) for each in sweep] or None,
         reach_bytes=max((size for size, rate in sweep if rate >= REACH * moved / median(seconds)), default=None),
         file=file,
     )
@@ -329,15 +340,17 @@ def _given(file: str, kind: str, name: str, rate: float, label: str) -> Ceiling:
     )
 
 
-def _floor(side: str, file: str, series: Record) -> Record:
+def _floor_times(series: Record) -> Record:
     seconds = seconds_per_launch(series)
+    return {"median_s": median(seconds), "p10_s": percentile(seconds, 10), "p90_s": percentile(seconds, 90)}
+
+
+def _floor(side: str, file: str, series: Record) -> Record:
     return {
         "id": f"{side}-launch-{series['name'].replace(' ', '_')}",
         "side": side,
         "launch": series["launch"],
         "timing": series["timing"],
-        "median_s": median(seconds),
-        "p10_s": percentile(seconds, 10),
-        "p90_s": percentile(seconds, 90),
+        **_floor_times(series),
         "file": file,
     }

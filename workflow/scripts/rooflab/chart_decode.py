@@ -12,6 +12,7 @@ from rooflab.chart_labels import Place
 from rooflab.chart_marks import (
     Panel,
     dress,
+    fraction_of_peak,
     fraction_text,
     limits,
     mark,
@@ -111,9 +112,8 @@ def name_columns(panel: Panel, decode: list[Record], places: dict[str, float]) -
 
 def lab_fractions(panel: Panel, own: list[Record]) -> str:
     """The range of the lab points' fractions of peak; nothing where no peak was measured."""
-    fields = ("fraction_of_fp16_peak", "fraction_of_ceiling")
-    found = [next((p[f] for f in fields if p[f] is not None), None) for p in own if p["lab_point"]]
-    fractions = [fraction for fraction in found if fraction is not None]
+    known = [fraction_of_peak(p) for p in own if p["lab_point"]]
+    fractions = [fraction for fraction in known if fraction is not None]
     return panel.look.number((min(fractions), max(fractions)), "percent") if fractions else ""
 
 
@@ -170,7 +170,7 @@ def draw_run(panel: Panel, group: list[Record], places: dict[str, float]) -> Non
 
 def label_run(panel: Panel, group: list[Record], places: dict[str, float]) -> None:
     """The fraction of peak of each lab point, upright beside it; of memory's size the fraction of what it can reach."""
-    swept = [p for p in group if not memory_sized(p) and p["lab_point"]]
+    swept = [p for p in group if not memory_sized(p) and p["lab_point"] and fraction_of_peak(p) is not None]
     if len(swept) > LABELS_PER_COLUMN:
         swept = [p for p in swept if p["sequence"] in ends(swept)]
     paper = {"facecolor": panel.look.theme.paper, "edgecolor": "none", "pad": 0.6}

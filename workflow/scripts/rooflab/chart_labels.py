@@ -135,7 +135,7 @@ class Placer:
 def shrink(text: Text, width: float, room: float) -> None:
     """Makes a text smaller that is wider than its room, both in pixels."""
     if width > room:
-        text.set_fontsize(0.95 * text.get_fontsize() * room / width)  # small letters are spaced a little wider
+        text.set_fontsize(0.95 * float(text.get_fontsize()) * room / width)  # small letters are spaced a little wider
 
 
 def thin_line(xs: Sequence[float], ys: Sequence[float], width: float, height: float, color: Any) -> Line2D:

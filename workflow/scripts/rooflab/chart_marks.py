@@ -5,13 +5,14 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from matplotlib.axes import Axes
-from matplotlib.ticker import FuncFormatter, NullFormatter
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from rooflab.chart_labels import Placer
 from rooflab.chart_style import SLOPE_DASHES, Look, Record, format_of, in_order, style_of
 
 SLOT = 10**0.14  # factor on x between two formats of one intensity
 HBM_SUFFIX = "-hbm"  # the points whose K and V are sized for memory, beyond any cache
+FEW_DECADES = 3e2
 NO_LIMITS = (1e9, 1e14)
 STEP = 10**0.015  # factor on x between two S of one format
 
@@ -100,11 +101,16 @@ def memory_sized(point: Record) -> bool:
     return str(point["name"]).endswith(HBM_SUFFIX)
 
 
-def fraction_text(look: Look, point: Record) -> str:
+def fraction_of_peak(point: Record) -> float | None:
     """A GEMM's fraction of its own ceiling; a decode point's of the fp16 peak, where one was measured."""
-    fraction = point["fraction_of_ceiling"]
     if point["operator"] == "decode_attention" and point["fraction_of_fp16_peak"] is not None:
-        fraction = point["fraction_of_fp16_peak"]
+        return float(point["fraction_of_fp16_peak"])
+    return None if point["fraction_of_ceiling"] is None else float(point["fraction_of_ceiling"])
+
+
+def fraction_text(look: Look, point: Record) -> str:
+    """The fraction of peak as people read it."""
+    fraction = fraction_of_peak(point)
     return look.say("chart.no_ceiling") if fraction is None else look.number(fraction, "percent")
 
 
@@ -128,8 +134,17 @@ def frame(panel: Panel, x_limits: tuple[float, float], y_limits: tuple[float, fl
     dress(panel)
 
 
+def tick_finely(panel: Panel) -> None:
+    """Ticks at 1, 2 and 5 on a logarithmic axis that spans little."""
+    for axis in (panel.axes.xaxis, panel.axes.yaxis):
+        low, high = axis.get_view_interval()
+        if axis.get_scale() == "log" and high / low < FEW_DECADES:
+            axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+
+
 def dress(panel: Panel) -> None:
-    """Paper, ink and grid of the theme."""
+    """Paper, ink, grid of the theme, and ticks enough to read a value."""
+    tick_finely(panel)
     axes, theme = panel.axes, panel.look.theme
     axes.set_facecolor(theme.paper)
     axes.tick_params(labelsize=8, colors=theme.ink, which="both")

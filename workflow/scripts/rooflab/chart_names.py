@@ -1,7 +1,7 @@
 """The words on the roofline: slopes along or beside themselves, ceilings at their right end, points beside them."""
 
 from rooflab.chart_labels import ABOVE, BELOW, LEFT, RIGHT, Place, around
-from rooflab.chart_marks import Panel, burst, by_tier, fan_out, fraction_text, peak_text
+from rooflab.chart_marks import Panel, burst, by_tier, fan_out, fraction_of_peak, fraction_text, peak_text
 from rooflab.chart_style import VARIANTS, Record, ceiling_name, format_of
 
 GEMMS_NAMED = 14  # more are named by the best of each format
@@ -113,7 +113,7 @@ def name_decode(panel: Panel, decode: list[Record], small: bool) -> None:
     if not lab:
         name_absence(panel)
         return
-    fractions = [f for p in lab if (f := p["fraction_of_fp16_peak"] or p["fraction_of_ceiling"]) is not None]
+    fractions = [fraction for p in lab if (fraction := fraction_of_peak(p)) is not None]
     lines = [look.say("chart.decode")]
     if fractions:
         ends = (min(fractions), max(fractions))

@@ -50,13 +50,14 @@ def way_text(panel: Panel, way: list[Record], crowded: bool) -> str:
     """Implementation and launch, then the range of its times, then tier and bound; where crowded, in two lines."""
     look = panel.look
     times = [p["median_s"] for p in way]
-    bound = look.say("chart.bound_by", bound="/".join(sorted({look.say(f"chart.bound.{p['bound_by']}") for p in way})))
+    bounds = sorted({look.say(f"chart.bound.{p['bound_by']}") for p in way if p["bound_by"]})
+    bound = look.say("chart.bound_by", bound="/".join(bounds)) if bounds else ""
     tiers = "/".join(sorted({look.say("chart.in_tier", tier=p["tier"]) for p in way if p["tier"]}))
     between = "; " if crowded else "\n"
     tags = ", ".join(part for part in (tiers, bound) if part)
     cold = [look.say("chart.cold.short")] if way[0]["cache"] == "cold" else []
     name = ", ".join([way[0]["implementation"].replace("_", " "), launch_text(panel, way[0]), *cold])
-    return f"{name}\n{look.number((min(times), max(times)), 'seconds')}{between}{tags}"
+    return f"{name}\n{look.number((min(times), max(times)), 'seconds')}{between if tags else ''}{tags}"
 
 
 def launch_text(panel: Panel, entry: Record) -> str:

@@ -5,7 +5,9 @@ from typing import Any
 
 from rooflab import regimes, theory
 from rooflab.ceilings import (
+    EMPTY,
     fraction,
+    own_floors,
     plain,
     refuted,
     seconds_per_launch,
@@ -34,7 +36,7 @@ def all_points(records: Records, ceilings: list[Record], floors: list[Record]) -
     made = []
     for side in ("gpu", "cpu"):
         made += _gemm_points(records, side) + _decode_points(records, side)
-    placed = [_place(point, records, ceilings, floors) for point in made]
+    placed = [_place(point, records, ceilings, own_floors(records[point["file"]], floors)) for point in made]
     return sorted(placed, key=lambda p: (p["side"], p["operator"], p["dtype"], p["sequence"] or 0, p["id"]))
 
 
@@ -85,8 +87,9 @@ def _decode_points(records: Records, side: str) -> list[Point]:
     for file, record in measured(records, side, "decode").items():
         if record["spec"].get("operator", LAB_MODEL) != LAB_MODEL:
             continue
+        steps = [series for series in record["series"] if series["implementation"] != EMPTY]
         chosen = _lab_series(record) if record["shape"]["batch"] == 1 else None
-        made += [_decode_point(file, record, series, series is chosen) for series in record["series"]]
+        made += [_decode_point(file, record, series, series is chosen) for series in steps]
     return made
 
 
@@ -164,6 +167,7 @@ def _place(point: Point, records: Records, ceilings: list[Record], floors: list[
         "attainable_flop_per_s": attainable,
         "bound_by": limit.bound if limit else None,
         "limit": limit.source if limit else None,
+        "launch_floor_s": _get(floor, "median_s"),
         "fraction_of_attainable": fraction(achieved, attainable),
         "fraction_of_ceiling": fraction(achieved, _get(compute, "burst")),
         "fraction_of_fp16_peak": fraction(achieved, _get(fp16, "burst")),

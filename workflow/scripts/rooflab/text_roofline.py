@@ -23,8 +23,8 @@ LEGEND_ROWS = ROWS - 2
 def lines(roofline: Record, encoding: str | None = "ascii") -> list[str]:
     """The drawing of the main side: slope and ceilings as lines, products as crosses, decode attention as dots.
 
-    `encoding` is that of the terminal: where it lacks the fine characters plain ones are used. Nothing measured gives
-    no lines.
+    `encoding` is that of the terminal: where it lacks the fine characters plain ones are used. Without a
+    ceiling and a slope there are no lines.
     """
     side = roofline["main_side"]
     compute, memory = (
