@@ -33,30 +33,37 @@ def state(folder: Path, file: str) -> str:
     )
 
 
-def line(
-    name: str, values: tuple[float, float], files: tuple[str, str], folders: tuple[Path, Path], most: float
-) -> str | None:
+def host(point: Item) -> str:
+    """The empty launch of the same way in the same program: what the host was like."""
+    return f"; empty launch {point['launch_floor_s'] * 1e6:.1f} µs" if point.get("launch_floor_s") else ""
+
+
+def line(pair: tuple[Item, Item], key: str, folders: tuple[Path, Path], most: float) -> str | None:
     """A row for what lies further apart than `most`; None for what agrees."""
-    apart = abs(values[0] - values[1]) / min(values)
+    first, second = (item[key] for item in pair)
+    apart = abs(first - second) / min(first, second)
     if apart <= most:
         return None
-    states = [state(folder, file) for folder, file in zip(folders, files, strict=True)]
-    return f"| {name} | {values[0]:.4g} | {values[1]:.4g} | {apart:.1%} | {states[0]} | {states[1]} |"
+    states = [state(folder, item["file"]) + host(item) for folder, item in zip(folders, pair, strict=True)]
+    return f"| {pair[0]['id']} | {first:.4g} | {second:.4g} | {apart:.1%} | {states[0]} | {states[1]} |"
 
 
 def main() -> None:
     folders = (Path(sys.argv[1]), Path(sys.argv[2]))
     one, other = (json.loads((folder / "roofline.json").read_text()) for folder in folders)
-    ceilings, points = pairs(one, other, "ceilings"), pairs(one, other, "points")
-    rows = [line(a["id"], (a["burst"], b["burst"]), (a["file"], b["file"]), folders, CEILING) for a, b in ceilings] + [
-        line(a["id"], (a["median_s"], b["median_s"]), (a["file"], b["file"]), folders, STEP) for a, b in points
-    ]
-    differing = [row for row in rows if row]
-    print(
-        f"{len(ceilings)} ceilings (2 %) and {len(points)} decode medians (5 %) compared, {len(differing)} disagree:\n"
+    points = pairs(one, other, "points")
+    graphs = [pair for pair in points if pair[0]["timing"] == "graph"]
+    kinds = (
+        ("burst ceilings", "burst", CEILING, pairs(one, other, "ceilings")),
+        ("decode steps replayed in a graph", "median_s", STEP, graphs),
+        ("decode steps launched one by one", "median_s", STEP, [pair for pair in points if pair not in graphs]),
     )
-    print("| figure (SI) | first | second | apart | chip in the first | chip in the second |\n|--|--|--|--|--|--|")
-    print("\n".join(differing))
+    for title, key, most, compared in kinds:
+        rows = [row for row in (line(pair, key, folders, most) for pair in compared) if row]
+        print(f"{title}: {len(compared) - len(rows)} of {len(compared)} agree within {most:.0%}.\n")
+        if rows:
+            print("| figure (SI) | first | second | apart | in the first | in the second |\n|--|--|--|--|--|--|")
+            print("\n".join(rows) + "\n")
 
 
 if __name__ == "__main__":

@@ -78,25 +78,26 @@ def test_the_longest_limit_binds(work: Work, bound: str, seconds: float) -> None
 
 def test_nothing_known_binds_nothing() -> None:
     assert regimes.binding(regimes.limits(Work(1, 1), "HBM", None, None, None)) is None
-    assert not regimes.is_above_roof(1.0, None)
+    assert not regimes.is_above_roof(1.0, 0.0, None)
 
 
 @pytest.mark.parametrize(("median_s", "above"), [(1e-3, False), (1e-3 / 1.019, False), (1e-3 / 1.03, True)])
 def test_above_the_roof_means_beyond_its_spread(median_s: float, above: bool) -> None:
     limit = regimes.binding(regimes.limits(Work(1, 10**9), "HBM", None, READ, None))
-    assert regimes.is_above_roof(median_s, limit) is above
+    assert regimes.is_above_roof(median_s, 0.0, limit) is above
+    assert not regimes.is_above_roof(median_s, 0.05, limit)
 
 
 def test_an_l2_point_is_not_judged_by_the_hbm_slope() -> None:
     limit = regimes.binding(regimes.limits(Work(1, 10**9), "L2", None, READ, None))
     assert limit is not None
     assert limit.bound == "L2"
-    assert not regimes.is_above_roof(1e-4, limit)
+    assert not regimes.is_above_roof(1e-4, 0.0, limit)
 
 
 def test_an_l2_point_is_judged_by_a_measured_l2_ceiling() -> None:
     limit = regimes.binding(regimes.limits(Work(1, 10**9), "L2", None, L2, None))
-    assert regimes.is_above_roof(1e-4, limit)
+    assert regimes.is_above_roof(1e-4, 0.0, limit)
 
 
 def test_the_floor_is_that_of_the_same_way_of_launching() -> None:

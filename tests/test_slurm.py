@@ -52,7 +52,7 @@ def submitting(tmp_path: Path) -> Path:
 def jobs() -> list[dict[str, str]]:
     """Every job that Slurm remembers, as `scontrol` tells it."""
     told = subprocess.run(["scontrol", "-o", "show", "job"], capture_output=True, text=True, check=True).stdout
-    return [dict(re.findall(r"(\w+)=(\S*)", line)) for line in told.splitlines()]
+    return [dict(re.findall(r"(\w+)=(\S*)", line)) for line in told.splitlines() if line.startswith("JobId=")]
 
 
 def measured(folder: Path) -> Counter[tuple[str, str]]:
@@ -89,6 +89,15 @@ def test_a_killed_submission_is_adopted_and_each_stage_measured_once(slurm: None
     (submitting / "results" / "cpu-a" / "roofline.png").unlink()
     run(submitting, "plot")
     assert (submitting / "results" / "cpu-a" / "roofline.png").exists(), "drawing needs no cluster"
+
+
+def test_ctrl_c_cancels_the_jobs_and_keeps_what_they_measured(slurm: None, submitting: Path) -> None:
+    process = start(submitting, *SUBMIT)
+    finished = wait_until(lambda: paid_files(submitting))
+    os.killpg(process.pid, signal.SIGINT)
+    assert process.wait(timeout=120) != 0
+    wait_until(lambda: not cluster.queued(submitting))
+    assert finished.items() <= paid_files(submitting).items() and len(paid_files(submitting)) < 10
 
 
 def test_a_gpu_session_is_planned_here_and_checked_on_its_node(slurm: None, submitting: Path) -> None:
@@ -138,6 +147,12 @@ def test_where_the_jobs_go_and_the_config_must_agree() -> None:
     cluster.check_run(False, "kubernetes", "nvidia-h200", None)
     with pytest.raises(cluster.ClusterError, match="say which, for example device"):
         cluster.check_run(False, "kubernetes", "auto", None)
+
+
+def test_results_in_a_storage_are_refused_with_what_to_do_instead() -> None:
+    cluster.check_storage(None)
+    with pytest.raises(cluster.ClusterError, match="s3: results/ must be a folder here. Run without it"):
+        cluster.check_storage("s3")
 
 
 def test_a_node_is_taken_whole_and_its_name_checked_there(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -23,7 +23,6 @@ missing() {
 
 install_what_is_missing() {
     local plugin
-    [ "$(id -u)" = 0 ] || fail "must be root, to install and start Slurm: sudo -E env PATH=\"\$PATH\" tools/slurm-node.sh ..."
     if [ -n "$(missing)" ]; then
         command -v apt-get >/dev/null || fail "no Slurm here, and no apt-get to install slurm-wlm and munge with"
         { apt-get update && apt-get install -y --no-install-recommends slurm-wlm munge; } >"$here/apt.log" 2>&1 ||
@@ -43,7 +42,7 @@ start_munge() {
     munge -n | unmunge >/dev/null || fail "munge does not answer"
 }
 
-# Ports of its own, so that another Slurm on this machine is not disturbed. The cards are /dev files that every machine has.
+# The pretended cards are device files that every machine has.
 write_configuration() {
     local host
     host=$(hostname -s)
@@ -106,6 +105,7 @@ stop() {
 }
 
 [ $# -gt 0 ] || { sed -n '2,5s/^# //p' "$0"; exit 2; }
+[ "$(id -u)" = 0 ] || fail "must be root, to install and start Slurm: sudo -E env PATH=\"\$PATH\" tools/slurm-node.sh ..."
 mkdir -p "$here"
 stop
 [ ! -e /etc/slurm/slurm.conf ] || fail "/etc/slurm/slurm.conf is there: this machine has a Slurm of its own, use that one"

@@ -26,7 +26,8 @@ from snakemake_interface_executor_plugins.settings import ExecMode
 
 try:
     config = configuration.checked(config)
-except configuration.ConfigError as error:
+    cluster.check_storage(workflow.storage_settings.default_storage_provider)
+except (configuration.ConfigError, cluster.ClusterError) as error:
     sys.exit(str(error))  # one line, where a WorkflowError would wrap it in two
 
 # jobs use the interpreter that runs Snakemake, and rule texts stay the same on every machine

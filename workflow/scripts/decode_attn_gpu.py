@@ -27,7 +27,7 @@ Series = dict[str, Any]
 
 def measure(spec: dict[str, Any], bench: Bench) -> paid.Measurement:
     """The ladder of one step: cupy_chain and fused; from Python synchronised each, from Python back to back, in a graph
-    of one and in a graph of many; warm, and cold where the cache fits into L2 at all. Before it, the same ways of
+    of one and in a graph of many; warm, and cold where the cache fits into L2 at all. After it, the same ways of
     launching nothing: what launching costs differs from program to program with the state of the host.
 
     Raises paid.Failed for a wrong result, paid.Unsupported for a head size that the kernel does not have or a cache that
@@ -40,10 +40,11 @@ def measure(spec: dict[str, Any], bench: Bench) -> paid.Measurement:
     ways: dict[str, Callable[[int], Any]] = {"fused": lambda copy: case.fused(config, copy)}
     if case.has_chain:
         ways = {"cupy_chain": case.chain} | ways
-    series = _floors(spec, bench)
+    series: list[Series] = []
     for name, way in ways.items():
         proof = _verified(case, way(0))
         series += [each | proof for each in _ladder(spec, bench, case, name, way)]
+    series += _floors(spec, bench)
     details = {"search": search, "configuration": str(config), "weights_source": source, "copies": len(case.caches)}
     details["kernels"] = {name: kernel_names(bench.device, way(0)) for name, way in ways.items()}
     shape = {name: getattr(case.shape, name) for name in ("batch", "query_heads", "kv_heads", "sequence", "head_dim")}

@@ -62,6 +62,15 @@ def check_run(local: bool, executor: str, device: str, nodes: Mapping[str, str] 
         )
 
 
+def check_storage(provider: str | None) -> None:
+    """Raises ClusterError if Snakemake was told to keep every file in a storage: plan, price and report read the folder."""
+    if provider:
+        raise ClusterError(
+            f"--default-storage-provider {provider}: results/ must be a folder here. Run without it, then copy results/ there "
+            "(workflow/fleet.md)"
+        )
+
+
 def places(nodes: Mapping[str, str], ask: Callable[..., str] = _ask) -> Places:
     """Each session's node and that node's CPUs, as Slurm knows them. Raises ClusterError for a node it does not have."""
     known = {}

@@ -142,12 +142,18 @@ def _ceiling_figures(ceilings: list[Record]) -> Iterator[Figure]:
 
 def _decode_figures(points: list[Record]) -> Iterator[Figure]:
     for each in points:
-        if each["operator"] == "decode_attention":
+        if each["operator"] == "decode_attention" and _tells_of_the_card(each):
             series = each["id"].removeprefix(f"{each['side']}-decode-{each['name']}-")
             likely = (1 / each["p90_s"], 1 / each["p10_s"])
             yield Figure(
                 each["id"], "decode", f"{each['name']} {series}", "s", each["median_s"], likely, each["file"], series
             )
+
+
+def _tells_of_the_card(point: Record) -> bool:
+    """Whether a step's time is the card's: a step that waits for Python to launch it tells of the host, whose launching
+    differs from program to program by more than cards do."""
+    return point["side"] == "cpu" or point["timing"] == "graph" or point["bound_by"] != "launch"
 
 
 def _first_start(folder: Path, side: str) -> str:

@@ -161,6 +161,7 @@ def _place(point: Point, records: Records, ceilings: list[Record], floors: list[
     limit = regimes.binding(regimes.limits(Work(point["flop"], point["bytes"]), tier, compute, memory, floor))
     fp16 = regimes.compute_ceiling(ceilings, "gpu", "fp16") if side == "gpu" else None
     attainable = point["flop"] / limit.seconds if limit else None
+    spread = (point["p90_s"] - point["p10_s"]) / point["median_s"]
     return point | {
         "tier": tier,
         "memory_ceiling": _get(memory, "id"),
@@ -172,7 +173,7 @@ def _place(point: Point, records: Records, ceilings: list[Record], floors: list[
         "fraction_of_ceiling": fraction(achieved, _get(compute, "burst")),
         "fraction_of_fp16_peak": fraction(achieved, _get(fp16, "burst")),
         "fraction_of_vendor": fraction(achieved, vendor_flop_per_s(records, side, point["dtype"])),
-        "above_roof": regimes.is_above_roof(point["median_s"], limit),
+        "above_roof": regimes.is_above_roof(point["median_s"], spread, limit),
     }
 
 

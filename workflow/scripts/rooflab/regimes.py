@@ -78,9 +78,12 @@ def binding(known: Iterable[Limit]) -> Limit | None:
     return max(known, key=lambda limit: limit.seconds, default=None)
 
 
-def is_above_roof(median_s: float, limit: Limit | None) -> bool:
-    """Whether a point beats its roof by more than the spread of the ceiling: one of the two measurements is wrong."""
-    return limit is not None and limit.judged and limit.seconds > median_s * (1 + limit.spread)
+def is_above_roof(median_s: float, spread: float, limit: Limit | None) -> bool:
+    """Whether a point beats its roof by more than both of them spread: then one of the two measurements is wrong.
+
+    `spread` of the point: from the 10th to the 90th percentile, as a fraction of the median.
+    """
+    return limit is not None and limit.judged and limit.seconds > median_s * (1 + spread + limit.spread)
 
 
 def relative_spread(ceiling: Ceiling) -> float:
