@@ -18,7 +18,7 @@ run: setup
 	. .venv/bin/activate && snakemake --cores 1 $(ARGS)
 
 test: setup-test
-	. .venv/bin/activate && python -m pytest
+	. .venv/bin/activate && python -m pytest -n 2 --dist loadfile
 
 setup:
 	@$(SETUP)
