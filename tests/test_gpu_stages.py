@@ -138,6 +138,19 @@ def test_a_variant_is_recorded_under_the_dtype_of_its_operands(monkeypatch: pyte
     assert taken.dtype == "fp8_e4m3"
 
 
+@pytest.mark.parametrize(("capability", "differs"), [(90, False), (80, False), (89, True), (86, True)])
+def test_fp16_sums_are_a_ceiling_of_their_own_only_where_they_are_faster(
+    monkeypatch: pytest.MonkeyPatch, capability: int, differs: bool
+) -> None:
+    device = FakeDevice(share=0.8, error=2.4e-3)
+    device.compute_capability = capability
+    if differs:
+        assert measured(monkeypatch, device, dtype="fp16_acc16").dtype == "fp16"
+    else:
+        with pytest.raises(paid.Unsupported, match="no rate of its own on this chip"):
+            measured(monkeypatch, device, dtype="fp16_acc16")
+
+
 def test_another_arithmetic_than_asked_for_is_a_failed_record(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(paid.Failed, match="another arithmetic ran"):
         measured(monkeypatch, FakeDevice(share=0.8, error=2.9e-4), dtype="fp32")

@@ -10,6 +10,9 @@ from rooflab.dtypes import variant
 from rooflab.protocol import Bench
 
 LEAST_CAPABILITY = {"fp8_e4m3": 89, "bf16": 80, "tf32": 80, "int8": 75}
+# Chips whose Tensor Cores sum in fp32 as fast as in fp16 (NVIDIA's datacentre parts: V100, A100, H100/H200, B200/B300); the
+# others, GeForce and its kin, halve the rate
+SAME_RATE = {"fp16_acc16": (70, 80, 90, 100, 103)}
 SEARCH_GAP_S = 0.05
 SEARCH_BLOCK_S = 0.005  # long enough that synchronising does not decide between algorithms
 CLEARLY_FASTER = 0.99
@@ -26,6 +29,8 @@ def measure(spec: dict[str, Any], bench: Bench) -> paid.Measurement:
 
     n, dtype = spec["n"], variant(spec["dtype"]).name
     _refuse(bench.device, dtype, n)
+    if bench.device.compute_capability in SAME_RATE.get(spec["dtype"], ()):
+        raise paid.Unsupported(f"{spec['dtype']} has no rate of its own on this chip: it runs as fast as {dtype}")
     case = GemmCase(bench.device, spec["dtype"], n)
     call = _plain(case)
     case.poison()

@@ -1,10 +1,11 @@
 """Is this the machine the session was begun on? Compared before a second is spent."""
 
+import json
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from rooflab.records import Record, RecordError, distrust, read_sealed
+from rooflab.records import Record, distrust
 
 MEMORY_TOLERANCE = 0.02
 EXACT = {"gpu": ("name", "sm_count", "mig", "power_limit_w"), "cpu": ("name", "cores_physical", "threads")}
@@ -25,19 +26,26 @@ def check_named(asked: str, live: str) -> None:
 def check(session_dir: Path, side: str, live: dict[str, Any]) -> None:
     """Raises WrongMachine if any record of this side was taken on another kind of device. Another card of the model passes.
 
-    Failed attempts and records that cannot be trusted say nothing of the session's device.
+    Failed attempts and files that are no records say nothing of the session's device. Whether a record is intact is not
+    asked here, in every program that measures, but by the free rules, once.
     """
     for path in sorted((session_dir / side).rglob("*.json")):
-        try:
-            known = read_sealed(path)
-        except RecordError:
-            continue
-        differences = _differences(side, known["device"], live) if known["status"] != "failed" else []
+        known = _claimed(path)
+        differences = _differences(side, known, live) if known else []
         if differences:
             raise WrongMachine(
                 f"this machine is not the one of the session {session_dir.name} ({'; '.join(differences)}; compared with "
                 f"{path.name}). To measure this machine: snakemake --cores 1 --config session={session_dir.name}-2"
             )
+
+
+def _claimed(path: Path) -> dict[str, Any] | None:
+    """The device that a record says it was taken on; None for a failed attempt and for what is no record."""
+    try:
+        record = json.loads(path.read_text(encoding="utf-8"))
+        return None if record["status"] == "failed" else dict(record["device"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
 
 
 def strangers(side: str, known: dict[Path, Record]) -> list[str]:
