@@ -231,4 +231,5 @@ def test_a_failure_is_the_exit_status_and_still_last(checkout: Path) -> None:
 
 def test_the_oldest_snakemake_ends_with_the_report_too(checkout: Path) -> None:
     status, told = told_by(checkout, "doctor", **oldest_snakemake())
-    assert status == 0 and told.endswith((checkout / "logs" / "doctor.txt").read_text())
+    # 9.11 may close its log with an empty line of its own
+    assert status == 0 and told.rstrip().endswith((checkout / "logs" / "doctor.txt").read_text().rstrip())

@@ -179,6 +179,7 @@ def ladder(dtypes: Record, language: str) -> list[str]:
             name=rung_name(rung, language),
         )
         for rung in own["ladder"]
+        if rung["cache"] != "cold"  # the tables of the report have all of them
     ]
     return [
         text(
@@ -198,6 +199,8 @@ def rung_name(rung: Record, language: str) -> str:
     name = implementation_name(rung["implementation"], language)
     if rung["launch"] == "graph":
         name = text("rung.graph" if rung["timing"] == "graph" else "rung.graph_each", language, name=name)
+    elif rung["timing"] == "blocks":
+        name = text("rung.back_to_back", language, name=name)
     return text("rung.cold", language, name=name) if rung["cache"] == "cold" else name
 
 
