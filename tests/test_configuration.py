@@ -31,6 +31,15 @@ def test_an_integral_float_is_that_integer() -> None:
 @pytest.mark.parametrize(
     ("path", "value", "told"),
     [
+        ("price_usd_per_hour", float("nan"), "price_usd_per_hour: nan is not allowed"),
+        ("budget_usd", float("inf"), "budget_usd: inf is not allowed"),
+        ("gemm.burst_gap_s", float("nan"), "gemm.burst_gap_s: nan is not allowed"),
+        ("budget_usd", 1.0, "budget_usd is given without price_usd_per_hour"),
+        ("cpu.roofline_file", "nope.json", "nope.json cannot be read"),
+        ("session", "untrusted", "is the name of a file of the project"),
+        ("session", "compare.json", "is the name of a file of the project"),
+        ("device", "auto\n", "device: 'auto.n' is not allowed"),
+        ("session", "x" * 300, "is not allowed"),
         ("gemm.wramups", 3, r"unknown key 'gemm.wramups'; did you mean 'warmups'\?"),
         ("zzz", 3, "unknown key 'zzz'; known keys: device"),
         ("gemm.iterations", "100", "gemm.iterations: '100' is not allowed; expected integer"),

@@ -132,3 +132,23 @@ def test_a_failed_attempt_on_another_host_makes_no_stranger() -> None:
     assert identity.strangers("cpu", known) == []
     [line] = identity.strangers("cpu", known | {Path("c.json"): there | {"status": "measured"}})
     assert line.startswith("c.json: not of this session's device (name: A there, B here)")
+
+
+def test_an_edit_whose_time_was_set_back_is_found(lab: Path) -> None:
+    path = one_file(lab, "*S32*")
+    times = path.stat()
+    edited(path)
+    os.utime(path, (times.st_atime, times.st_mtime))
+    assert "does not match the hash" in refused(lab, "report")
+
+
+@pytest.mark.parametrize("arguments", [("-F", "plot"), ("-F",), ("-R", "cpu_peak_flops")])
+def test_a_forced_run_measures_nothing_again(lab: Path, arguments: tuple[str, ...]) -> None:
+    before = paid_files(lab)
+    assert "would measure again what is paid for" in refused(lab, *arguments)
+    assert paid_files(lab) == before
+
+
+def test_a_folder_of_another_kind_of_name_is_told_and_left_out(lab: Path) -> None:
+    shutil.copytree(session_of(lab) / "cpu", lab / "results" / "My Session" / "cpu")
+    assert "results/My Session: left out" in run(lab, "plot")

@@ -135,11 +135,24 @@ def test_seconds_paid_without_a_price_count_at_today_s(tmp_path: Path) -> None:
 
 def test_a_budget_that_does_not_suffice_says_by_how_much(tmp_path: Path) -> None:
     [made] = bills(tmp_path, config(price_usd_per_hour=3600, budget_usd=10))
-    said = bill.over_budget(made)
+    said = bill.over_budget([made])
     assert said and "\n" not in said and f"by ${made.seconds - 10:.4f}" in said
     assert f"over it by ${made.seconds - 10:.4f}" in bill.text(made)
     [made] = bills(tmp_path, config(price_usd_per_hour=1, budget_usd=10))
-    assert bill.over_budget(made) is None and "over it" not in bill.text(made)
+    assert bill.over_budget([made]) is None and "over it" not in bill.text(made)
+
+
+def test_the_budget_is_the_whole_run_s_and_needs_every_price(tmp_path: Path) -> None:
+    sessions = ("nvidia-h200-a", "nvidia-h200-b")
+    one = bills(tmp_path, config(price_usd_per_hour=3.6, budget_usd=1000), sessions[0])[0]
+    tight = config(price_usd_per_hour=3.6, budget_usd=1.5 * one.seconds / 1000)
+    made = [bills(tmp_path, tight, each)[0] for each in sessions]
+    assert [bill.over_budget([each]) for each in made] == [None, None]
+    said = bill.over_budget(made)
+    assert said and f"by ${0.5 * one.seconds / 1000:.4f}" in said
+    mistyped = config(price_usd_per_hour={"nvidia-h200-x": 3.6}, budget_usd=1000)
+    said = bill.over_budget(bills(tmp_path, mistyped, sessions[0]))
+    assert said and "no price" in said
 
 
 def test_several_sessions_have_a_total(tmp_path: Path) -> None:

@@ -1,37 +1,52 @@
 # The lab's last item: the instance is terminated, and what it cost. The record has no input and nothing that could make
 # it stale, so it stays; what the user said reaches it by the environment.
+from rooflab import ledger
+
+BOOK = "ledger.jsonl"
 os.environ["ROOFLAB_CLOSING"] = json.dumps(
     {each: config[each] for each in ("terminated_usd", "price_usd_per_hour")}
 )
 
 
+@cache
 def closing_session():
-    """The session named by `session` or `device`, else the only one in results/."""
-    if config["session"]:
-        return config["session"]
-    if config["device"] != "auto":
-        return this_machine().slug
+    """The session named by `session` or `device`, else the one that was paid for last, which is said."""
     found = sorted(session.names(RESULTS))
-    if len(found) != 1:
-        there = ", ".join(found) or "none"
-        sys.exit(
-            f"which session's instance is terminated? In results/: {there}. "
-            "Say it: snakemake --cores 1 terminated --config device=<session>"
+    named = config["session"]
+    if not named and config["device"] != "auto":
+        named = this_machine().slug
+    if not named and len(found) == 1:
+        return found[0]
+    if not named and (last := ledger.newest([RESULTS / each / BOOK for each in found])):
+        named = last.parent.name
+        print(
+            f"terminated: {named}, whose ledger has the most recent event of the {len(found)} sessions in results/; "
+            "another one: --config session=<session>",
+            file=sys.stderr,
         )
-    return found[0]
+    if named in found:
+        return named
+    sys.exit(
+        f"which session's instance is terminated? {named or 'None that was named'} is not in results/, where there are: "
+        f"{', '.join(found) or 'none'}. Say it: snakemake --cores 1 terminated --config session=<session>"
+    )
 
 
 def closing_files(wc):
     """The record and the manifest of the session that is closed, once the record does not contradict what is said now."""
     path = RESULTS / closing_session() / "terminated.json"
     said = config["terminated_usd"]
-    if path.exists() and said is not None:
-        before = json.loads(path.read_text())["total_usd"]
-        if before != said:
-            sys.exit(
-                f"{path} says {before} dollars, terminated_usd={said} was given. "
-                f"To replace it: rm {path}, then run the same command again"
-            )
+    try:
+        record = summary.closing_record(path)
+    except records.RecordError as error:
+        sys.exit(str(error))
+    if record and said is not None and record["total_usd"] != said:
+        before = record["total_usd"]
+        amount = "an unknown amount" if before is None else f"{before} dollars"
+        sys.exit(
+            f"{path} says {amount}, terminated_usd={said} was given. "
+            f"To replace it: rm {path}, then run the same command again"
+        )
     return [str(path), str(path.with_name("manifest.json"))]
 
 

@@ -27,7 +27,7 @@ rule draw:
         "logs/{session}/draw.log",
     params:
         dpi=config["plot"]["dpi"],
-        title=config["plot"]["title"] or "",
+        title=lambda wc: config["plot"]["title"] or "",  # as it is: braces in it name no wildcard
         language=config["language"],
     shell:
         "python $ROOFLAB_SCRIPTS/plot.py --roofline {input.roofline} --png {output.png} --svg {output.svg} "

@@ -2,6 +2,7 @@
 # the lock of a dead run, future file times, one paid job at a time, the price list.
 import json
 import os
+import re
 import sys
 from functools import cache
 from pathlib import Path
@@ -52,7 +53,7 @@ KEY = r"[0-9a-f]{8}(\.\d+)?"
 
 
 wildcard_constraints:
-    session=r"[a-z0-9][a-z0-9.-]*",
+    session=session.NAME,
     key=KEY,
 
 
@@ -135,6 +136,26 @@ def these_sessions():
     return named or [config["session"] or this_machine().slug]
 
 
+@cache
+def refuse_force():
+    """Stops a run that Snakemake was told to make everything, or a measurement, anew in."""
+    settings = workflow.dag_settings
+    forced = {str(each) for each in [*settings.forcerun, *settings.targets]}
+    outputs = {each.name: str(each.output) for each in workflow.rules}
+    paid = {name for name, output in outputs.items() if re.search("/[gc]pu/", output)}
+    named = forced & paid if settings.forcerun else set()
+    files = {each for each in forced if re.match(r"results/[^/]+/(gpu|cpu)/", each)}
+    if (
+        settings.forceall
+        or named
+        or (files and (settings.forcerun or settings.forcetargets))
+    ):
+        sys.exit(
+            "a forced run would measure again what is paid for, so it is refused. To draw again: snakemake -f plot. To "
+            "measure one file again: rm it, then the usual command"
+        )
+
+
 def measures():
     """Whether this run was asked to measure: input functions see the requested targets."""
     targets = set(workflow.dag_settings.targets or ())
@@ -159,6 +180,7 @@ def session_files(name):
 
 
 def this_session_files():
+    refuse_force()
     return [file for each in these_sessions() for file in session_files(each)]
 
 
@@ -210,7 +232,7 @@ def spec_of(wc, output):
         return ""  # measured under another config: it lies there to be drawn, and is not measured again
     if first not in POINTS:
         sys.exit(
-            f"{output[0]}: no measurement of this config has that name; snakemake -n lists them"
+            f"{output[0]}: no measurement of this config has that name: it ends with the digest of its parameters"
         )
     return spec_text(first)
 

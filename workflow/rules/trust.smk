@@ -22,6 +22,7 @@ def free_files(names):
 @cache
 def alarm():
     """The target that always fails, where a session holds records that must not be trusted."""
+    refuse_force()
     told = [line for each in sessions() for line in untrusted(each)]
     os.environ["ROOFLAB_UNTRUSTED"] = "\n".join(told)
     if told and dryrun:

@@ -4,15 +4,16 @@ import hashlib
 import json
 import os
 import platform
+import sys
 from collections.abc import Iterable, Mapping
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from rooflab import ledger
+from rooflab import ledger, summary
 from rooflab.checks import interpretation_answers, manifest_complete, plot_complete
 from rooflab.evidence import environments, facts, holes, notes, select
-from rooflab.records import read_sealed, write_json
+from rooflab.records import RecordError, read_sealed, write_json
 from roofline import command_line, read_plan
 
 Record = dict[str, Any]
@@ -125,6 +126,13 @@ def _text(path: Path) -> str | None:
     return path.read_text(encoding="utf-8") if path.exists() else None
 
 
+def _closing(path: Path) -> Record | None:
+    try:
+        return summary.closing_record(path)
+    except RecordError as error:
+        sys.exit(str(error))
+
+
 def main() -> None:
     given = command_line(__doc__).parse_args()
     folder = given.session_dir
@@ -135,7 +143,7 @@ def main() -> None:
         read_plan(given.planned),
         ledger.summary(folder / "ledger.jsonl", alive=os.environ.get("ROOFLAB_RUN")),
         result_files(folder),
-        json.loads(closing) if (closing := _text(folder / "terminated.json")) else None,
+        _closing(folder / "terminated.json"),
     )
     roofline = json.loads((folder / "roofline.json").read_text(encoding="utf-8"))
     found = checks(made, roofline, _text(folder / "roofline.svg"), _text(folder / "interpretation.md"))

@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from rooflab.checks import measured_checks
 from rooflab.evidence import facts, holes, main_side, measured, notes, select
 from rooflab.model_table import models, sweeps
 from rooflab.points import all_points
-from rooflab.records import check_schema, read_record, write_json
+from rooflab.records import RecordError, check_schema, read_record, write_json
 
 Record = dict[str, Any]
 
@@ -79,8 +80,11 @@ def ridge_points(ceilings: Iterable[Mapping[str, Any]]) -> list[Record]:
 
 
 def load(session_dir: Path, paths: Iterable[Path]) -> dict[str, Record]:
-    """The verified records by their file under the session's folder. Raises RecordError for a damaged one."""
-    return {path.relative_to(session_dir).as_posix(): read_record(path) for path in sorted(paths)}
+    """The verified records by their file under the session's folder. Exits with one line for a damaged one."""
+    try:
+        return {path.relative_to(session_dir).as_posix(): read_record(path) for path in sorted(paths)}
+    except RecordError as error:
+        sys.exit(str(error))
 
 
 def gpu_sessions_beside(session_dir: Path) -> list[str]:

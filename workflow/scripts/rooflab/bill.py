@@ -167,11 +167,20 @@ def sum_line(bills: list[Bill]) -> str:
     return f"In all {len(bills)} sessions: {sum(bill.jobs for bill in bills)} jobs {seconds:.1f} s{_usd(usd)}"
 
 
-def over_budget(bill: Bill) -> str | None:
-    """One line when the pending work does not fit the budget."""
-    if bill.over_usd <= 0:
+def over_budget(bills: list[Bill]) -> str | None:
+    """One line when the pending work of a run, all its sessions together, does not fit the budget or has no price."""
+    budget = next((bill.budget_usd for bill in bills if bill.budget_usd is not None), None)
+    unpriced = [bill.session for bill in bills if bill.price_usd_per_hour is None]
+    if budget is None:
+        return None
+    if unpriced:
+        return f"{', '.join(unpriced)}: budget_usd is given, and no price: add it to price_usd_per_hour; nothing was measured"
+    pending = sum(bill.usd(bill.seconds) or 0.0 for bill in bills)
+    spent = sum(budget - (bill.left_usd if bill.left_usd is not None else budget) for bill in bills)
+    over = pending + spent - budget
+    if over <= 0:
         return None
     return (
-        f"{bill.session}: the pending ${bill.usd(bill.seconds):.4f} exceed the budget of ${bill.budget_usd:g} by "
-        f"${bill.over_usd:.4f}; nothing was measured (raise budget_usd)"
+        f"{', '.join(bill.session for bill in bills)}: the pending ${pending:.4f} exceed the budget of ${budget:g} by "
+        f"${over:.4f}; nothing was measured (raise budget_usd)"
     )

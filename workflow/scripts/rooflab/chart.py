@@ -51,9 +51,9 @@ def write_title(figure: Figure, roofline: Record, look: Look, title: str | None,
     """The given title, or the device's name."""
     device = (roofline["devices"].get(roofline["main_side"]) or {}).get("name", roofline["session"])
     text = title or look.say("chart.title", device=device)
-    figure.text(
-        left, 1 - 0.14 / figure.get_size_inches()[1], text, fontsize=13, weight="bold", va="top", color=look.theme.ink
-    )
+    top = 1 - 0.14 / figure.get_size_inches()[1]
+    # a dollar sign is a dollar sign
+    figure.text(left, top, text, fontsize=13, weight="bold", va="top", color=look.theme.ink, parse_math=False)
 
 
 def main_entries(roofline: Record) -> dict[str, list[Record]]:

@@ -2,6 +2,7 @@
 
 from textwrap import wrap
 
+from rooflab import catalogue
 from rooflab.chart_style import Look, Record, ceiling_name
 
 CHARACTERS_PER_IN = 16.9  # of the caption's size
@@ -56,15 +57,19 @@ def holes_text(holes: list[Record], look: Look) -> str:
 
 def reason_text(hole: Record, look: Look) -> str:
     """Why something was not measured, shortened."""
-    reason = str(hole["reason"] or look.say(f"status.{hole['status']}"))
-    return reason if len(reason) <= REASON_SHOWN else reason[:REASON_SHOWN].rsplit(" ", 1)[0] + " …"
+    given = hole["reason"]
+    reason = catalogue.translated(str(given), look.language) if given else look.say(f"status.{hole['status']}")
+    if len(reason) <= REASON_SHOWN:
+        return reason
+    kept = reason[:REASON_SHOWN].rsplit(" ", 1)[0] + " …"
+    return kept + "»" * (kept.count("«") - kept.count("»"))
 
 
 def notes_text(notes: list[str], look: Look) -> str:
     """The first notes; what is more stands in roofline.json."""
     if not notes:
         return ""
-    shown = [note.rstrip(".") for note in notes[:NOTES_SHOWN]]
+    shown = [catalogue.translated(note, look.language).rstrip(".") for note in notes[:NOTES_SHOWN]]
     if len(notes) > NOTES_SHOWN:
         shown.append(look.say("caption.more_notes", count=len(notes) - NOTES_SHOWN))
     return look.say("caption.notes", notes="; ".join(shown))

@@ -27,7 +27,9 @@ from rooflab.chart_ways import draw_rows
 
 LAB_MODEL = "minigpt"
 ROOFS = ("read", "l2")  # decode only reads
-UPRIGHT: tuple[Place, ...] = tuple((0, sign * d) for d in (6, 9, 13, 18, 24, 32, 42) for sign in (1, -1))  # of a fraction
+UPRIGHT: tuple[Place, ...] = tuple(
+    (0, sign * d) for d in (6, 9, 13, 18, 24, 32, 42) for sign in (1, -1)
+)  # of a fraction
 MARGIN, WIDTH = 0.16, 0.6  # of a column: where its smallest S stands, how far its largest lies from it
 ROOF_DEPTH = 8  # how far below the fastest measurement the axis follows the roofs
 COLUMNS_OF_LINES = 3  # more columns break the range of their fractions into two lines

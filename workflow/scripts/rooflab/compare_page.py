@@ -138,10 +138,17 @@ def page(made: Record) -> str:
         rows = [each for each in made["sessions"] if each["model"] == model["model"]]
         parts.append(f"\n## {model['model']}\n")
         parts += ["\n".join(_rows(rows, made["findings"]))] if len(rows) <= ROWS else ["\n".join(_summary(model))]
-    paid = made["paid"]
-    cost = f", ${paid['usd']:.4f}" if paid["usd"] is not None else ""
-    parts.append(f"\nMeasured in {paid['seconds']:.0f} s over all sessions{cost}. Every figure: `compare.json`.\n")
+    parts.append(f"\n{_paid(made['paid'])}. Every figure: `compare.json`.\n")
     return "\n".join(parts)
+
+
+def _paid(paid: Record) -> str:
+    """Seconds and dollars of all sessions; the dollars leave out the runs without a price, which are counted."""
+    told = f"Measured in {paid['seconds']:.0f} s over all sessions"
+    if paid["usd"] is None:
+        return told
+    missing = paid["runs_without_price"]
+    return f"{told}, ${paid['usd']:.4f}" + (f" without {missing} run(s) whose price is not known" if missing else "")
 
 
 def _verdict(made: Record) -> Iterator[str]:

@@ -1,7 +1,10 @@
 """The config, checked: an unknown key, a wrong type or an impossible value stops before any job, with one line."""
 
+import json
+import math
 from collections.abc import Iterator
 from difflib import get_close_matches
+from pathlib import Path
 from typing import Any
 
 from jsonschema import ValidationError
@@ -17,6 +20,8 @@ class ConfigError(ValueError):
 def checked(config: dict[str, Any]) -> dict[str, Any]:
     """The config with integral floats as integers. Raises ConfigError."""
     clean: dict[str, Any] = _with_booleans(canonical(config))
+    for where, value in _not_finite(clean, ""):
+        raise ConfigError(f"config: {where}: {value} is not allowed; expected a number")
     error = min(_errors(clean), key=lambda e: len(e.absolute_path), default=None)
     if error is not None:
         raise ConfigError(_one_line(error))
@@ -24,6 +29,15 @@ def checked(config: dict[str, Any]) -> dict[str, Any]:
         return checked({**_merged(clean, clean["thorough"]), "effort": "default"}) | {"effort": "thorough"}
     _check_sense(clean)
     return clean
+
+
+def _not_finite(value: Any, where: str) -> Iterator[tuple[str, float]]:
+    """NaN and infinities, which pass every comparison of a schema and are no JSON."""
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, each in items:
+        yield from _not_finite(each, _join(where, str(key)))
+    if isinstance(value, float) and not math.isfinite(value):
+        yield where, value
 
 
 def _with_booleans(config: dict[str, Any]) -> dict[str, Any]:
@@ -88,6 +102,16 @@ def _allowed(error: Any) -> str:
     return error.message
 
 
+def _check_roofline_file(name: str | None) -> None:
+    try:
+        if name is not None:
+            json.loads(Path(name).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigError(f"config: cpu.roofline_file: {name} cannot be read ({error.strerror})") from error
+    except ValueError as error:
+        raise ConfigError(f"config: cpu.roofline_file: {name} is not JSON ({error})") from error
+
+
 def _check_sense(config: dict[str, Any]) -> None:
     """What a schema cannot say."""
     try:
@@ -103,6 +127,13 @@ def _check_sense(config: dict[str, Any]) -> None:
             "config: nodes: names the sessions and where each is measured: set device to the model of GPU that the nodes have "
             "(or cpu), session and gpus to null"
         )
+    if config["session"] is not None and (config["session"] == "untrusted" or config["session"].startswith("compare.")):
+        raise ConfigError(
+            f"config: session: {config['session']!r} is the name of a file of the project's: take another"
+        )
+    if config["budget_usd"] is not None and config["price_usd_per_hour"] is None:
+        raise ConfigError("config: budget_usd is given without price_usd_per_hour: give what an hour costs")
+    _check_roofline_file(config["cpu"]["roofline_file"])
     if config["parallel_gpus"] and config["gpus"] is None:
         raise ConfigError("config: parallel_gpus is true without gpus: say which, for example gpus: all")
     model = config["minigpt"]

@@ -5,6 +5,7 @@ Starts have the price in force, and `launched`, when their process began. What h
 """
 
 import json
+import math
 import os
 import time
 from dataclasses import dataclass
@@ -17,9 +18,9 @@ APART_S = 60.0
 
 
 def append(path: Path, event: str, **fields: Any) -> None:
-    """Adds one line. A line is one write, so that lines of several processes never mix."""
+    """Adds one line. A line is one write, so that lines of several processes never mix. Raises ValueError for a NaN."""
+    line = json.dumps({"event": event, "time": round(time.time(), 3)} | fields, sort_keys=True, allow_nan=False) + "\n"
     path.parent.mkdir(parents=True, exist_ok=True)
-    line = json.dumps({"event": event, "time": round(time.time(), 3)} | fields, sort_keys=True) + "\n"
     with open(path, "a", encoding="utf-8") as file:
         file.write(line)
 
@@ -35,16 +36,30 @@ def launched() -> float:
 
 
 def read(path: Path) -> list[Event]:
-    """The events in order; a line cut by a full disk or a power loss is passed over."""
+    """The events in order; a line cut or damaged by a full disk or a power loss is passed over."""
     events = []
-    for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else []:
+    for line in path.read_bytes().splitlines() if path.exists() else []:
         try:
-            event = json.loads(line)
+            event = json.loads(line.decode("utf-8"))
         except ValueError:
             continue
-        if isinstance(event, dict) and "event" in event and "time" in event:
+        if isinstance(event, dict) and "event" in event and "time" in event and _numbers(event):
             events.append(event)
     return events
+
+
+def _numbers(event: Event) -> bool:
+    """Whether the event's times and its price, where it has one, can be counted with."""
+    given = [event["time"], event.get("launched", 0.0)]
+    if (price := event.get("price_usd_per_hour")) is not None:
+        given.append(price)
+    return all(isinstance(each, int | float) and math.isfinite(each) for each in given)
+
+
+def newest(books: list[Path]) -> Path | None:
+    """The ledger with the most recent event; None where none of them has one."""
+    last = {book: max((event["time"] for event in read(book)), default=None) for book in books}
+    return max((book for book in books if last[book] is not None), key=lambda book: last[book], default=None)
 
 
 @dataclass

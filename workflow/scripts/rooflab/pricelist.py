@@ -47,12 +47,13 @@ class PriceList(logging.Handler):
     def _text(self, bills: list[bill.Bill]) -> str:
         if not bills:
             return "Nothing is left to measure."
-        return "\n".join([*map(bill.text, bills), *([bill.sum_line(bills)] if len(bills) > 1 else [])])
+        stop = bill.over_budget(bills) if len(bills) > 1 else None
+        together = [bill.sum_line(bills)] if len(bills) > 1 else []
+        return "\n".join([*map(bill.text, bills), *together, *([stop] if stop else [])])
 
     def _begin(self, bills: list[bill.Bill]) -> None:
-        for each in bills:
-            if (stop := bill.over_budget(each)) is not None:
-                sys.exit(stop)
+        if (stop := bill.over_budget(bills)) is not None:
+            sys.exit(stop)
         run = f"{os.getpid()}-{int(time.time())}"
         os.environ["ROOFLAB_RUN"] = run
         os.environ["ROOFLAB_PRICES"] = json.dumps({each.session: each.price_usd_per_hour for each in bills})

@@ -167,7 +167,7 @@ def holes(manifest: Record, look: Look) -> Table:
             h["name"],
             h["side"].upper(),
             look.say(f"status.{h['status']}"),
-            h["reason"] or "",
+            catalogue.translated(h["reason"] or "", look.language),
             h["remedy"] or "",
         ]
         for h in manifest["holes"]
@@ -177,7 +177,8 @@ def holes(manifest: Record, look: Look) -> Table:
 
 def notes(manifest: Record, look: Look) -> Table:
     """What the model noticed."""
-    return Table("notes", look.say("report.notes"), [], [[note] for note in manifest["notes"]])
+    rows = [[catalogue.translated(note, look.language)] for note in manifest["notes"]]
+    return Table("notes", look.say("report.notes"), [], rows)
 
 
 def provenance(manifest: Record, look: Look) -> Table:

@@ -1,17 +1,33 @@
 """A session on disk: its name, its files, and which of them are trusted."""
 
 import os
+import re
+import sys
+from functools import cache
 from pathlib import Path
 
 from rooflab import identity, plan, records
 
 SIDES = ("gpu", "cpu")
+NAME = r"[a-z0-9][a-z0-9.-]*"  # of a session, and of its folder
 
 
 def names(results: Path) -> set[str]:
-    """The sessions that hold at least one measurement."""
+    """The sessions that hold at least one measurement. A folder of another kind of name is left out, and that is told."""
     folders = results.iterdir() if results.is_dir() else ()
-    return {each.name for each in folders if any((each / side).is_dir() for side in SIDES)}
+    found = {each.name for each in folders if any((each / side).is_dir() for side in SIDES)}
+    odd = {name for name in found if not re.fullmatch(NAME, name)}
+    _tell_once(*sorted(odd))
+    return found - odd
+
+
+@cache
+def _tell_once(*odd: str) -> None:
+    for name in odd:
+        print(
+            f"results/{name}: left out, not a session's name (small letters, digits, - and .): rename it",
+            file=sys.stderr,
+        )
 
 
 def spec_text(spec: plan.Spec) -> str:
@@ -78,4 +94,8 @@ def distrusted(session_dir: Path) -> list[str]:
 
 
 def _news(drawn: Path, paths: list[Path]) -> bool:
-    return not drawn.exists() or any(path.stat().st_mtime >= drawn.stat().st_mtime for path in paths)
+    """Whether a record changed after the drawing: by its time, or by the time of its inode, which no tool sets back."""
+    if not drawn.exists():
+        return True
+    before = drawn.stat()
+    return any(now.st_mtime >= before.st_mtime or now.st_ctime > before.st_ctime for now in map(Path.stat, paths))
