@@ -125,6 +125,36 @@ def test_a_line_cut_in_the_middle_is_passed_over(tmp_path: Path) -> None:
     assert [each["event"] for each in ledger.read(book)] == ["run start"]
 
 
+@pytest.mark.parametrize(
+    "line",
+    [b'{"event": "pulse", "time": 5, "job": "\xff"}', b'{"event": "run start", "time": "noon"}',
+     b'{"event": "run start", "time": NaN}', b'{"event": "run start", "time": null}',
+     b'{"event": "run start", "time": 1, "launched": "noon"}',
+     b'{"event": "run start", "time": 1, "price_usd_per_hour": Infinity}'],
+)  # fmt: skip
+def test_a_damaged_line_is_passed_over(line: bytes, tmp_path: Path) -> None:
+    book = tmp_path / "ledger.jsonl"
+    around = [json.dumps(each).encode() for each in (run("a", 100.0, 102.0), event("run end", 110.0, run="a"))]
+    book.write_bytes(b"\n".join([around[0], line, around[1]]) + b"\n")
+    assert [each["event"] for each in ledger.read(book)] == ["run start", "run end"]
+    assert ledger.summary(book)["paid_s"] == 10.0
+
+
+def test_a_number_that_is_none_is_not_written(tmp_path: Path) -> None:
+    book = tmp_path / "ledger.jsonl"
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        ledger.append(book, "run start", price_usd_per_hour=float("nan"))
+    assert not book.exists()
+
+
+def test_the_newest_ledger_has_the_most_recent_event(tmp_path: Path) -> None:
+    books = [tmp_path / name for name in ("a", "b", "c")]
+    assert ledger.newest(books) is None
+    for book, at in zip(books, (5.0, 9.0), strict=False):
+        book.write_text(json.dumps(event("run end", at, run="x")) + "\n")
+    assert ledger.newest(books) == books[1]
+
+
 def test_a_process_knows_when_it_was_launched() -> None:
     scripts = Path(ledger.__file__).parents[1]
     program = f"import sys, time; sys.path.insert(0, {str(scripts)!r}); time.sleep(0.3)\n"

@@ -3,6 +3,7 @@
 import copy
 import json
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -10,12 +11,14 @@ from typing import Any
 
 import pytest
 from drawn_sessions import above_roof, cpu_roofline, gpu_roofline
+from lab import ROOT, copy_code, edit, run
 from matplotlib import rc_context
 from matplotlib.text import Text
 from plot import STABLE
 from rooflab import words
 from rooflab.chart import draw
-from rooflab.chart_style import DARK, LIGHT
+from rooflab.chart_caption import caption_lines
+from rooflab.chart_style import DARK, LIGHT, Look
 
 PLOT = Path(__file__).resolve().parent.parent / "workflow" / "scripts" / "plot.py"
 NAMES = {"--png": "r.png", "--svg": "r.svg", "--dark-svg": "dark.svg", "--small-png": "small.png"}
@@ -53,6 +56,38 @@ def test_one_run_writes_both_pictures_in_both_themes_and_the_small_one(tmp_path:
     assert png_size(tmp_path / "r.png") == (720, 420)
     assert 900 <= png_size(tmp_path / "small.png")[0] <= 1200
     assert not list(tmp_path.glob("tmp*"))
+
+
+@pytest.mark.parametrize("title", ["at $x^{$ a go", "{x} $3.99 {", "50 % \\frac"])
+def test_a_title_is_drawn_as_it_stands(title: str, tmp_path: Path) -> None:
+    done = run_plot(tmp_path, cpu_roofline(), "--title", title)
+    assert done.returncode == 0, done.stderr
+    assert title in (tmp_path / "r.svg").read_text(encoding="utf-8")
+
+
+def test_a_title_with_braces_passes_through_the_workflow(tmp_path: Path) -> None:
+    folder = copy_code(tmp_path / "lab")
+    shutil.copytree(ROOT / "results" / "cpu-example", folder / "results" / "cpu-example")
+    edit(folder, lambda config: config["plot"].update(title="{x} 'at' $y^{$"))
+    run(folder, "plot")
+    assert "{x} 'at' $y^{$" in (folder / "results" / "cpu-example" / "roofline.svg").read_text(encoding="utf-8")
+
+
+def test_the_caption_speaks_the_language_of_the_picture() -> None:
+    roofline = cpu_roofline() | {
+        "notes": ["gpu: measured on 2 devices: a, b", "a sentence of no catalogue"],
+        "holes": [
+            {"stage": "gemm", "name": "bf16-n2048", "side": "cpu", "status": "unsupported",
+             "reason": "NumPy's BLAS multiplies fp32 and fp64 only: it has no fast bf16 GEMM", "remedy": None},
+            {"stage": "gemm", "name": "int8-n2048", "side": "cpu", "status": "failed", "reason": "many words " * 20,
+             "remedy": None},
+        ],
+    }  # fmt: skip
+    said = " ".join(caption_lines(roofline, Look(LIGHT, "es"), 8.0))
+    assert "medido en 2 dispositivos: a, b" in said and "«a sentence of no catalogue»" in said
+    assert "el BLAS de NumPy solo multiplica fp32 y fp64" in said and "BLAS multiplies" not in said
+    assert "«many words" in said and "…»" in said
+    assert "«" not in " ".join(caption_lines(roofline, Look(LIGHT, "en"), 8.0))
 
 
 def test_the_text_of_the_svg_falls_back_to_a_font_as_wide(tmp_path: Path) -> None:

@@ -144,6 +144,16 @@ def test_every_kind_of_session_has_a_page_in_both_languages(name: str) -> None:
         Shape(text)
 
 
+def test_spanish_notes_and_reasons() -> None:
+    hole = {"file": "x", "stage": "gemm", "name": "bf16-n2048", "side": "cpu", "status": "unsupported", "remedy": None,
+            "reason": "NumPy's BLAS multiplies fp32 and fp64 only: it has no fast bf16 GEMM"}  # fmt: skip
+    told = {"holes": [hole, hole | {"reason": None}], "notes": ["gpu: measured on 2 devices: a, b", "unheard of"]}
+    text = made(t4(), "es", **told)
+    assert "el BLAS de NumPy solo multiplica" in text and "multiplies" not in text
+    assert "medido en 2 dispositivos: a, b" in text and "«unheard of»" in text and "«»" not in text
+    assert "«" not in made(t4(), "en", **told)
+
+
 def test_spanish_heads_and_decimal_commas() -> None:
     text = made(t4(), "es", terminated={"terminated_at": "2026-01-01T02:00:00Z", "total_usd": 1.5})
     for words in (

@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 from lab import copy_code, refused, run
 from rooflab import ledger
+from rooflab.records import RecordError
+from rooflab.summary import closing_record
 from terminated import closing
 
 PAID = {"paid_s": 900.0, "usd": 0.9}
@@ -90,14 +92,57 @@ def test_terminated_takes_the_bill_that_was_paid_and_refuses_to_change_it(lab: P
     assert manifest(lab)["terminated"]["total_usd"] == 4.2
     said = refused(lab, "terminated", "--config", "terminated_usd=5")
     assert "says 4.2 dollars, terminated_usd=5 was given" in said and "rm results/" in said
+    path = session_of(lab) / "terminated.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"total_usd": None}))
+    assert "says an unknown amount, terminated_usd=5" in refused(lab, "terminated", "--config", "terminated_usd=5")
 
 
-def test_terminated_asks_which_session_where_there_are_several(lab: Path) -> None:
+def closed(lab: Path) -> list[str]:
+    return [path.parent.name for path in lab.glob("results/*/terminated.json")]
+
+
+def test_of_several_sessions_the_one_paid_for_last_is_terminated_and_named(lab: Path) -> None:
+    first = session_of(lab).name
+    for name in ("another", "older"):
+        shutil.copytree(lab / "results" / first, lab / "results" / name)
+    ledger.append(lab / "results" / "another" / "ledger.jsonl", "run start", run="late")
+    assert "terminated: another, whose ledger has the most recent event of the 3" in run(
+        lab, "terminated", "--config", "device=auto"
+    )
+    assert closed(lab) == ["another"]
+    run(lab, "terminated", "--config", "session=older")
+    assert sorted(closed(lab)) == ["another", "older"]
+
+
+def test_a_session_that_is_not_there_is_not_terminated(lab: Path) -> None:
+    before = sorted(each.name for each in (lab / "results").iterdir())
+    said = refused(lab, "terminated", "--config", "session=nowhere", "terminated_usd=1")
+    assert f"In results/: {session_of(lab).name}; nowhere is not there" in said
+    assert sorted(each.name for each in (lab / "results").iterdir()) == before and closed(lab) == []
+
+
+def test_without_any_ledger_it_is_asked_which_session(lab: Path) -> None:
+    book(lab).unlink()
     shutil.copytree(session_of(lab), lab / "results" / "another")
     said = refused(lab, "terminated", "--config", "device=auto")
-    assert "which session's instance is terminated?" in said and "--config device=<session>" in said
-    run(lab, "terminated", "--config", "session=another")
-    assert [path.parent.name for path in lab.glob("results/*/terminated.json")] == ["another"]
+    assert "no ledger tells which was paid for last" in said and "--config session=<session>" in said
+    assert closed(lab) == []
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"\xff", b"[]", b'{"total_usd": 1}'])
+def test_a_damaged_closing_record_is_named_with_its_remedy(content: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "terminated.json"
+    assert closing_record(path) is None
+    path.write_bytes(content)
+    with pytest.raises(RecordError) as told:
+        closing_record(path)
+    assert str(told.value).startswith(f"{path}: damaged") and f"rm {path}" in str(told.value)
+
+
+@pytest.mark.parametrize("target", ["terminated", "report"])
+def test_a_damaged_closing_record_stops_the_workflow_in_one_line(target: str, lab: Path) -> None:
+    (session_of(lab) / "terminated.json").write_text("{")
+    assert f"rm results/{session_of(lab).name}/terminated.json" in refused(lab, target)
 
 
 def test_terminated_measures_nothing_and_a_dry_run_records_nothing(lab: Path) -> None:

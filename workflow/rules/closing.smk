@@ -2,7 +2,6 @@
 # it stale, so it stays; what the user said reaches it by the environment.
 from rooflab import ledger
 
-BOOK = "ledger.jsonl"
 os.environ["ROOFLAB_CLOSING"] = json.dumps(
     {each: config[each] for each in ("terminated_usd", "price_usd_per_hour")}
 )
@@ -17,7 +16,9 @@ def closing_session():
         named = this_machine().slug
     if not named and len(found) == 1:
         return found[0]
-    if not named and (last := ledger.newest([RESULTS / each / BOOK for each in found])):
+    if not named and (
+        last := ledger.newest([RESULTS / each / "ledger.jsonl" for each in found])
+    ):
         named = last.parent.name
         print(
             f"terminated: {named}, whose ledger has the most recent event of the {len(found)} sessions in results/; "
@@ -26,9 +27,12 @@ def closing_session():
         )
     if named in found:
         return named
+    why = (
+        f"{named} is not there" if named else "no ledger tells which was paid for last"
+    )
     sys.exit(
-        f"which session's instance is terminated? {named or 'None that was named'} is not in results/, where there are: "
-        f"{', '.join(found) or 'none'}. Say it: snakemake --cores 1 terminated --config session=<session>"
+        f"which session's instance is terminated? In results/: {', '.join(found) or 'none'}; {why}. "
+        "Say it: snakemake --cores 1 terminated --config session=<session>"
     )
 
 

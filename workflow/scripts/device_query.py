@@ -6,7 +6,7 @@ from typing import Any
 from rooflab.ceilings import vendor_of
 from rooflab.evidence import description, measured, select
 from rooflab.records import write_json
-from roofline import command_line, load, read_plan
+from roofline import command_line, loaded, read_plan
 
 Record = dict[str, Any]
 
@@ -42,7 +42,7 @@ def _gpu(records: Mapping[str, Record]) -> Record | None:
 def main() -> None:
     given = command_line(__doc__).parse_args()
     session = given.session_dir.resolve().name
-    write_json(given.out, device_query(session, load(given.session_dir, given.records), read_plan(given.planned)))
+    write_json(given.out, device_query(session, loaded(given.session_dir, given.records), read_plan(given.planned)))
 
 
 if __name__ == "__main__":

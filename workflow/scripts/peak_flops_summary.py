@@ -9,7 +9,7 @@ from rooflab.evidence import holes, main_side, measured, select
 from rooflab.points import lab_records
 from rooflab.records import write_json
 from rooflab.regimes import compute_ceiling
-from roofline import command_line, load, read_plan
+from roofline import command_line, loaded, read_plan
 
 Record = dict[str, Any]
 
@@ -66,7 +66,7 @@ def _measured_dtype(
 def main() -> None:
     given = command_line(__doc__).parse_args()
     session = given.session_dir.resolve().name
-    write_json(given.out, peak_flops(session, load(given.session_dir, given.records), read_plan(given.planned)))
+    write_json(given.out, peak_flops(session, loaded(given.session_dir, given.records), read_plan(given.planned)))
 
 
 if __name__ == "__main__":

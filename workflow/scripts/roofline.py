@@ -80,9 +80,14 @@ def ridge_points(ceilings: Iterable[Mapping[str, Any]]) -> list[Record]:
 
 
 def load(session_dir: Path, paths: Iterable[Path]) -> dict[str, Record]:
-    """The verified records by their file under the session's folder. Exits with one line for a damaged one."""
+    """The verified records by their file under the session's folder. Raises RecordError for a damaged one."""
+    return {path.relative_to(session_dir).as_posix(): read_record(path) for path in sorted(paths)}
+
+
+def loaded(session_dir: Path, paths: Iterable[Path]) -> dict[str, Record]:
+    """The same for a program: a damaged record ends it with one line."""
     try:
-        return {path.relative_to(session_dir).as_posix(): read_record(path) for path in sorted(paths)}
+        return load(session_dir, paths)
     except RecordError as error:
         sys.exit(str(error))
 
@@ -132,7 +137,7 @@ def main() -> None:
     session_dir = given.session_dir
     made = roofline(
         session_dir.resolve().name,
-        load(session_dir, given.records),
+        loaded(session_dir, given.records),
         read_plan(given.planned),
         ledger.summary(session_dir / "ledger.jsonl"),
         gpu_sessions_beside(session_dir),

@@ -7,6 +7,7 @@ Grouped-query attention: J. Ainslie et al., arXiv:2305.13245. Latent attention (
 
 from collections.abc import Mapping
 from dataclasses import MISSING, asdict, dataclass, fields
+from reprlib import repr as shown
 from typing import Any
 
 ACTIVATIONS = ("silu", "gelu")
@@ -48,6 +49,7 @@ class Experts:
 @dataclass(frozen=True)
 class Decoder:
     """One model's sizes. `width` is the hidden state's, `inner` the MLP's; a `gated` MLP has two projections up.
+    `head_dim` is a multiple of 8, so that a head's row starts on 16 bytes in the two-byte formats.
 
     `window_layers` of the layers attend to the last `window` tokens only. Raises GeometryError for sizes that do not fit.
     """
@@ -73,6 +75,10 @@ class Decoder:
         for part in (self, self.latent, self.experts):
             if part is not None:
                 _require_sizes(part)
+        if not isinstance(self.gated, bool):
+            raise GeometryError(f"gated is {shown(self.gated)}: expected true or false")
+        if self.head_dim % 8:
+            raise GeometryError(f"head_dim is {self.head_dim}: expected a multiple of 8")
         if self.heads % self.kv_heads:
             raise GeometryError(f"heads {self.heads} is not a multiple of kv_heads {self.kv_heads}")
         _require_one_of("activation", self.activation, ACTIVATIONS)
@@ -93,17 +99,24 @@ class Decoder:
 
 def decoder(given: Mapping[str, Any]) -> Decoder:
     """A geometry from plain numbers and words. Raises GeometryError naming what is missing or unknown."""
+    _require_mapping("geometry", given)
     parts = {name: kind for name, kind in (("latent", Latent), ("experts", Experts)) if given.get(name) is not None}
-    nested = {name: _built(kind, given[name], f"{name}.") for name, kind in parts.items()}
+    nested = {name: _built(kind, _require_mapping(name, given[name]), f"{name}.") for name, kind in parts.items()}
     made: Decoder = _built(Decoder, {**given, **nested}, "")
     return made
+
+
+def _require_mapping(name: str, given: Any) -> Mapping[str, Any]:
+    if not isinstance(given, Mapping):
+        raise GeometryError(f"{name} is {shown(given)}: expected a mapping of sizes")
+    return given
 
 
 def _built(kind: Any, given: Mapping[str, Any], prefix: str) -> Any:
     known = {entry.name: entry for entry in fields(kind)}
     needed = [name for name, entry in known.items() if entry.default is MISSING]
     missing = [prefix + name for name in needed if name not in given]
-    unknown = [prefix + name for name in given if name not in known]
+    unknown = [f"{prefix}{name}" for name in given if name not in known]
     if missing or unknown:
         told = f"missing {', '.join(missing)}" if missing else f"unknown {', '.join(unknown)}"
         raise GeometryError(f"{told}: a geometry has {', '.join(prefix + name for name in known)}")
@@ -117,9 +130,9 @@ def _require_sizes(part: Any) -> None:
             continue
         least = 0 if entry.name in MAY_BE_ZERO else 1
         if isinstance(value, bool) or not isinstance(value, int) or value < least:
-            raise GeometryError(f"{entry.name} is {value!r}: expected a whole number, at least {least}")
+            raise GeometryError(f"{entry.name} is {shown(value)}: expected a whole number, at least {least}")
 
 
-def _require_one_of(name: str, value: str, known: tuple[str, ...]) -> None:
+def _require_one_of(name: str, value: Any, known: tuple[str, ...]) -> None:
     if value not in known:
-        raise GeometryError(f"{name} is {value!r}: expected {' or '.join(known)}")
+        raise GeometryError(f"{name} is {shown(value)}: expected {' or '.join(known)}")

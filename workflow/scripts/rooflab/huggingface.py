@@ -71,10 +71,9 @@ EXPERT_SIZES = {"n_routed_experts": "count", "num_experts_per_tok": "chosen", "m
 EXPERT_NEEDS = ("n_shared_experts", "first_k_dense_replace")
 OTHER_EXPERTS = ("num_local_experts", "num_experts", "n_routed_experts")
 # whole numbers, none below its least; null stands for "none" or "as many as there are heads" where it may
-AT_LEAST_ONE = (*SIZES, *LATENT_SIZES, *EXPERT_SIZES, KV, "head_dim", "sliding_window_pattern")
-LEAST = {name: 1 for name in AT_LEAST_ONE} | {
-    name: 0 for name in (*OTHER_EXPERTS, *EXPERT_NEEDS, "q_lora_rank", "sliding_window", "max_window_layers")
-}
+AT_LEAST_ONE = (*SIZES, *LATENT_SIZES, KV, "head_dim", "sliding_window_pattern")
+AT_LEAST_ZERO = (*EXPERT_SIZES, *EXPERT_NEEDS, *OTHER_EXPERTS, "q_lora_rank", "sliding_window", "max_window_layers")
+LEAST = dict.fromkeys(AT_LEAST_ONE, 1) | dict.fromkeys(AT_LEAST_ZERO, 0)
 NEVER_NULL = ("sliding_window_pattern", "max_window_layers")
 NULL_MEANS_NONE = (KV, "sliding_window", "q_lora_rank", "n_routed_experts", "n_shared_experts")
 ATTENTION = ("full_attention", "sliding_attention")
@@ -97,12 +96,7 @@ def decoder_of(config: Config) -> Decoder:
             f"model_type is {shown(kind)}: expected {', '.join(FAMILIES)}; for another architecture give its geometry: "
             f"{', '.join(entry.name for entry in fields(Decoder))}"
         )
-    if kind == "gpt2":
-        text = _renamed(text)
-    family = FAMILIES[kind]
-    _require_whole_numbers(text)
-    if kind == "gpt2":
-        text = _with_inner(text)
+    text, family = _common(text), FAMILIES[kind]
     _refuse_other_experts(kind, text)
     _require_given(text, (*SIZES, *(LATENT_SIZES if kind in LATENT else ()), *family.needs))
     sizes = _sizes(text, SIZES)
@@ -132,8 +126,16 @@ def _text(config: Config) -> Config:
     return nested
 
 
-def _renamed(config: Config) -> Config:
-    return {GPT2_NAMES.get(name, name): value for name, value in config.items()}
+def _common(config: Config) -> Config:
+    """The fields under the names that most families use, every size in it a whole number."""
+    if config["model_type"] != "gpt2":
+        _require_whole_numbers(config)
+        return config
+    named = {GPT2_NAMES.get(name, name): value for name, value in config.items()}
+    _require_whole_numbers(named)
+    if named.get("intermediate_size") is None:
+        named["intermediate_size"] = 4 * (named.get("hidden_size") or 0)
+    return named
 
 
 def _called(config: Config, name: str) -> str:
@@ -143,7 +145,7 @@ def _called(config: Config, name: str) -> str:
 
 
 def _require_whole_numbers(config: Config) -> None:
-    for name in LEAST.keys() & config.keys():
+    for name in (name for name in LEAST if name in config):
         value = config[name]
         if value is None and name not in NEVER_NULL:
             continue
@@ -189,10 +191,12 @@ def _window(config: Config, family: Family, layers: int, context: int) -> tuple[
 
 
 def _windowed_layers(config: Config, family: Family, layers: int) -> int:
+    listed = _listed_layers(config, layers)
     if family.windows == "late" and not _switched_on(config, "use_sliding_window"):
         return 0
-    if config.get("layer_types") is not None:
-        return _listed_layers(config, layers)
+    if listed is not None:
+        _require_given(config, ("sliding_window",) if listed else ())
+        return listed
     match family.windows:
         case "all":
             return layers
@@ -213,16 +217,16 @@ def _switched_on(config: Config, name: str) -> bool:
     return given
 
 
-def _listed_layers(config: Config, layers: int) -> int:
-    kinds = config["layer_types"]
+def _listed_layers(config: Config, layers: int) -> int | None:
+    """How many layers `layer_types` gives a window; None where the config has no such list."""
+    kinds = config.get("layer_types")
+    if kinds is None:
+        return None
     if not isinstance(kinds, list) or len(kinds) != layers or any(kind not in ATTENTION for kind in kinds):
         raise GeometryError(
             f"layer_types is {shown(kinds)}: expected a list of {' or '.join(ATTENTION)}, one for each of {layers} layers"
         )
-    count = kinds.count("sliding_attention")
-    if count:
-        _require_given(config, ("sliding_window",))
-    return count
+    return kinds.count("sliding_attention")
 
 
 def _latent(config: Config) -> Latent:

@@ -44,6 +44,8 @@ def source_of(name: str, geometry: Decoder) -> str | None:
 
 
 def _geometry(entry: Mapping[str, Any]) -> Decoder:
+    if entry.get("geometry") is not None and entry.get("config_json") is not None:
+        raise GeometryError("geometry and config_json are both given: expected one of them")
     if entry.get("geometry") is not None:
         return decoder(entry["geometry"])
     if entry.get("config_json") is not None:
@@ -57,8 +59,8 @@ def _geometry(entry: Mapping[str, Any]) -> Decoder:
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        config = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+        config = json.loads(path.expanduser().read_text(encoding="utf-8"))
+    except (OSError, ValueError, RuntimeError) as error:  # RuntimeError: nested too deeply, or no such home
         raise GeometryError(f"{path.name} cannot be read ({error}): expected a Hugging Face config.json") from error
     if not isinstance(config, dict):
         raise GeometryError(f"{path.name} holds no mapping: expected a Hugging Face config.json")

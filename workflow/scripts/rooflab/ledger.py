@@ -58,8 +58,8 @@ def _numbers(event: Event) -> bool:
 
 def newest(books: list[Path]) -> Path | None:
     """The ledger with the most recent event; None where none of them has one."""
-    last = {book: max((event["time"] for event in read(book)), default=None) for book in books}
-    return max((book for book in books if last[book] is not None), key=lambda book: last[book], default=None)
+    last = {book: max(float(event["time"]) for event in events) for book in books if (events := read(book))}
+    return max(last, key=lambda book: last[book], default=None)
 
 
 @dataclass

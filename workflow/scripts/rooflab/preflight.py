@@ -99,7 +99,9 @@ def room(topic: str, folder: Path) -> Finding:
     """Whether a folder can be written to, and how much fits."""
     shown = f"{private(folder.absolute())} ({topic} files)"
     if not os.access(folder, os.W_OK | os.X_OK):
-        remedy = "make it writable for this user; on a read-only mount what is drawn can be read and nothing is drawn anew"
+        remedy = (
+            "make it writable for this user; on a read-only mount what is drawn can be read and nothing is drawn anew"
+        )
         return Finding(FAIL, "disk", f"{shown} cannot be written to", remedy)
     free, inodes = shutil.disk_usage(folder).free, os.statvfs(folder)
     if free < FULL_BYTES or (inodes.f_files and not inodes.f_favail):

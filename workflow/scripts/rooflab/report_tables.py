@@ -167,7 +167,7 @@ def holes(manifest: Record, look: Look) -> Table:
             h["name"],
             h["side"].upper(),
             look.say(f"status.{h['status']}"),
-            catalogue.translated(h["reason"] or "", look.language),
+            catalogue.translated(h["reason"], look.language) if h["reason"] else "",
             h["remedy"] or "",
         ]
         for h in manifest["holes"]
