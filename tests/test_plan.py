@@ -53,7 +53,7 @@ def test_a_cpu_session_has_no_gpu_file() -> None:
         ("minigpt.seed", 1, {"gpu/decode", "cpu/decode"}),
         ("price_usd_per_hour", 2.5, set()),
         ("plot.dpi", 100, set()),
-        ("budget_usd", 1, set()),
+        ("terminated_usd", 1, set()),
         ("allow_shared_gpu", True, set()),
     ],
 )
@@ -102,6 +102,8 @@ def test_attempts_are_counted_by_their_files(tmp_path: Path) -> None:
     ]
 
 
-def test_a_given_cpu_roofline_is_not_measured() -> None:
-    after = stages(files(changed("cpu.roofline_file", "mine.json")))
+def test_a_given_cpu_roofline_is_not_measured(tmp_path: Path) -> None:
+    given = tmp_path / "mine.json"
+    given.write_text("{}")
+    after = stages(files(changed("cpu.roofline_file", str(given))))
     assert "cpu/gemm" not in after and "cpu/bandwidth" not in after and "cpu/decode" in after

@@ -101,7 +101,7 @@ def imported_module_edited(lab: Path, to: Path) -> None:
 
 
 def unrelated_value(lab: Path, to: Path) -> None:
-    edit(lab, lambda c: c.update(budget_usd=50, allow_shared_gpu=True))
+    edit(lab, lambda c: c.update(terminated_usd=50, allow_shared_gpu=True))
 
 
 def keys_reordered(lab: Path, to: Path) -> None:
