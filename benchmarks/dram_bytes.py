@@ -29,8 +29,8 @@ LAUNCHES = 4
 
 def step(case: tuple[Any, ...]) -> None:
     """LAUNCHES launches of the fused kernel, the cache as warm as its size allows."""
-    from rooflab.cuda_decode import DecodeCase, DecodeShape
-    from rooflab.cuda_device import open_device
+    from rooflab.measure.cuda.attention.decode import DecodeCase, DecodeShape
+    from rooflab.measure.cuda.device import open_device
 
     batch, heads, sequence, head_dim, dtype, _ = case
     device = open_device()
@@ -58,12 +58,12 @@ def main() -> None:
     given = parser.parse_args()
     if given.case is not None:
         return step(CASES[given.case])
-    from rooflab import theory
-    from rooflab.dtypes import dtype
+    from rooflab.theory import work
+    from rooflab.theory.dtypes import dtype
 
     rows = []
     for index, (batch, heads, sequence, head_dim, name, tier) in enumerate(CASES):
-        expected = theory.decode_attention(batch, heads, heads, sequence, head_dim, dtype(name).bytes).bytes
+        expected = work.decode_attention(batch, heads, heads, sequence, head_dim, dtype(name).bytes).bytes
         seen = counted(index)
         read = seen["dram__bytes_read.sum"]
         made = {"case": f"B{batch} H{heads} S{sequence} D{head_dim} {name}", "tier": tier, "theory_bytes": expected}

@@ -20,13 +20,12 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "workflow" / "scripts"))
 
-import model_attention
-import model_step
-from rooflab import model_theory
-from rooflab.cuda_gemm import neutralise_tf32_environment
-from rooflab.geometry import Decoder
-from rooflab.known_models import resolved
-from rooflab.protocol import Bench
+from paid import model_attention, model_step
+from rooflab.measure.bench import Bench
+from rooflab.measure.cuda.gemm import neutralise_tf32_environment
+from rooflab.plan.models import resolved
+from rooflab.theory import step as model_theory
+from rooflab.theory.geometry import Decoder
 
 TIMING = {"warmups": 2, "graph_nodes": 10, "graph_samples": 10, "configurations": 6}
 EPSILON = 1e-5
@@ -190,7 +189,7 @@ def main() -> None:
     given = parser.parse_args()
     neutralise_tf32_environment()
     import torch
-    from rooflab.cuda_device import open_device
+    from rooflab.measure.cuda.device import open_device
 
     device, made = open_device(), []
     for sequence in given.sequences:

@@ -23,7 +23,8 @@ import yaml
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "workflow" / "scripts"))
-from rooflab import estimates, ledger  # noqa: E402
+from rooflab.cost import estimates  # noqa: E402
+from rooflab.record import ledger  # noqa: E402
 
 SHIPPED = ROOT / "results" / "nvidia-h200"
 PARTS = ("Snakefile", "config.yaml", "profiles", "workflow")
@@ -108,7 +109,7 @@ def start_up(finished: Path, turns: int) -> Row:
     for _ in range(turns):
         record.unlink()
         arguments = ("--spec", spec, "--out", str(record.relative_to(finished)))
-        taken = seconds(finished, "workflow/scripts/cpu_launch_floor.py", *arguments)
+        taken = seconds(finished, "workflow/scripts/paid/cpu_launch_floor.py", *arguments)
         rest.append(taken - json.loads(record.read_text())["seconds"])
     return row(
         "start-up of a paid job, on top of its measurement", min(rest), 1.0, "a CPU program; on a GPU CuPy comes on top"

@@ -7,8 +7,8 @@ from itertools import cycle
 from typing import Any
 
 from alternate import Call, alternate, block, fastest, row
-from rooflab.cuda_bandwidth import CONFIGS, buffers, pattern
-from rooflab.cuda_decode import DecodeCase, DecodeShape
+from rooflab.measure.cuda.attention.decode import DecodeCase, DecodeShape
+from rooflab.measure.cuda.bandwidth import CONFIGS, buffers, pattern
 
 # batch, heads, S, dtype; head size 64
 CASES = [

@@ -20,8 +20,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "workflow" / "scrip
 
 from alternate import alternate, row
 from peer_decode import decode_rows
-from rooflab.cuda_bandwidth import pattern
-from rooflab.cuda_gemm import GemmCase, neutralise_tf32_environment
+from rooflab.measure.cuda.bandwidth import pattern
+from rooflab.measure.cuda.gemm import GemmCase, neutralise_tf32_environment
 
 N = 4096
 ALGORITHMS = 8
@@ -74,8 +74,8 @@ def main() -> None:
     given = parser.parse_args()
     neutralise_tf32_environment()
     import torch
-    from rooflab import nvml
-    from rooflab.cuda_device import open_device
+    from rooflab.machine import nvml
+    from rooflab.measure.cuda.device import open_device
 
     device = open_device()
     chip = nvml.Nvml(device.properties()["pci_bus_id"])

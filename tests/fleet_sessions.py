@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import synthetic
-from rooflab.records import seal
-from roofline import roofline
+from free.roofline import roofline
+from rooflab.record.records import seal
 
 Record = dict[str, Any]
 

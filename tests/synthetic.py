@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from rooflab.records import digest, seal
+from rooflab.record.records import digest, seal
 
 Record = dict[str, Any]
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from lab import edit, leftovers, paid_files, pending, run, start, started, wait_until
-from rooflab import locks
+from rooflab.machine import locks
 
 KILLS = 25
 SEED = int(os.environ.get("CHAOS_SEED", "20261130"))

@@ -13,14 +13,14 @@ from typing import Any
 import numpy as np
 import pytest
 from drawn_sessions import SESSIONS, document, gpu_roofline
+from free.plot import STABLE
 from matplotlib import rc_context
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.text import Text
-from plot import STABLE
-from rooflab.chart import draw, draw_small
-from rooflab.chart_labels import spread
-from rooflab.chart_style import DARK, LIGHT, STYLES, THEMES, UNKNOWN, Look, Theme, ceiling_name
+from rooflab.draw.figure import draw, draw_small
+from rooflab.draw.labels import spread
+from rooflab.look.style import DARK, LIGHT, STYLES, THEMES, UNKNOWN, Look, Theme, ceiling_name
 
 COMMITTED = sorted((Path(__file__).resolve().parent.parent / "results").glob("*/roofline.json"))
 ALL = [*SESSIONS, *(path.parent.name for path in COMMITTED)]

@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 import synthetic
-from manifest import CHECK_ORDER, checks, manifest
-from rooflab.answers import resolve
-from rooflab.checks import interpretation_answers, plot_complete
-from roofline import roofline
+from free.manifest import CHECK_ORDER, checks, manifest
+from free.roofline import roofline
+from rooflab.derive.answers import resolve
+from rooflab.derive.checks import interpretation_answers, plot_complete
 
 PAID = {"paid_s": 60.0, "usd": 0.05, "interrupted": 0, "stages": {"gpu/gemm": 60.0}}
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 from drawn_sessions import gpu_roofline
-from rooflab import summary
-from rooflab.terminal import HEIGHT, fitted, plain, wrapped
+from rooflab.explain import closing
+from rooflab.explain.terminal import HEIGHT, fitted, plain, wrapped
 
 RESULTS = Path(__file__).resolve().parent.parent / "results"
 COMMITTED = sorted(path.parent for path in RESULTS.glob("*/manifest.json"))
@@ -28,7 +28,7 @@ def write(folder: Path, **more: Any) -> Path:
 
 
 def shown(capsys: pytest.CaptureFixture[str], folders: list[Path], rented: bool = True) -> list[str]:
-    summary.show(folders, rented)
+    closing.show(folders, rented)
     return capsys.readouterr().out.splitlines()
 
 

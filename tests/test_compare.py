@@ -12,11 +12,11 @@ import fleet_sessions
 import lab
 import pytest
 import synthetic
-from compare import compared
 from fleet_sessions import changed, cpu_machine, gpu_card, name_of, uuid_of, write, write_fleet
-from rooflab.chart_compare import draw, save
-from rooflab.compare_page import page, terminal
-from rooflab.records import check_schema, seal
+from free.compare import compared
+from rooflab.fleet.chart import draw, save
+from rooflab.fleet.page import page, terminal
+from rooflab.record.records import check_schema, seal
 
 Record = dict[str, Any]
 SCRIPTS = Path(__file__).parents[1] / "workflow" / "scripts"
@@ -42,7 +42,15 @@ def twice(results: Path, speed: float, **changes: Any) -> Record:
 
 
 def program(name: str, results: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, str(SCRIPTS / name), "--results", str(results), "--threshold", "0.05", *arguments]
+    command = [
+        sys.executable,
+        str(SCRIPTS / "free" / name),
+        "--results",
+        str(results),
+        "--threshold",
+        "0.05",
+        *arguments,
+    ]
     return subprocess.run(command, capture_output=True, text=True, timeout=120)
 
 
@@ -317,7 +325,7 @@ def test_the_targets_always_compare_and_check_by_exit_status(tmp_path: Path) -> 
 def test_a_thousand_sessions_take_seconds(tmp_path: Path) -> None:
     write_fleet(tmp_path, 1000, synthetic.h200_session(), {617: {"speed": 0.85, "clock": 0.8}})
     out = tmp_path / "compare.json"
-    command = [sys.executable, str(SCRIPTS / "compare.py"), "--results", str(tmp_path), "--threshold", "0.05"]
+    command = [sys.executable, str(SCRIPTS / "free" / "compare.py"), "--results", str(tmp_path), "--threshold", "0.05"]
     process = subprocess.Popen([*command, "--out", str(out), "--dpi", "100"], stdout=subprocess.PIPE)
     _, status, usage = os.wait4(process.pid, 0)
     assert status == 0

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from rooflab.configuration import ConfigError, checked
+from rooflab.plan.config import ConfigError, checked
 
 SHIPPED = yaml.safe_load((Path(__file__).parents[1] / "config.yaml").read_text())
 

@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from rooflab import cublaslt_abi as abi
-from rooflab.cublaslt import ALIGNMENT, Lt, LtError, Pointers, open_library
-from rooflab.cuda_faults import DeviceError
+from rooflab.machine.faults import DeviceError
+from rooflab.measure.cuda import cublaslt_abi as abi
+from rooflab.measure.cuda.cublaslt import ALIGNMENT, Lt, LtError, Pointers, open_library
 
 STREAM, WORKSPACE, WORKSPACE_BYTES = 0x51, 0x3000, 1 << 20
 A, B, D, A_SCALE, B_SCALE = 0xA000, 0xB000, 0xD000, 0xA5C0, 0xB5C0

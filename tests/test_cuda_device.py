@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
-from rooflab.cuda_arrays import FP64_FACTOR, INT8_SCALE, decode, encode
-from rooflab.cuda_device import uuid_text
-from rooflab.cuda_faults import DeviceError, Symptoms, diagnose, loaded_libraries, mixed_majors, refuse_two_cupys
-from rooflab.cuda_gemm import neutralise_tf32_environment
+from rooflab.machine.faults import DeviceError, Symptoms, diagnose, loaded_libraries, mixed_majors, refuse_two_cupys
+from rooflab.measure.cuda.arrays import FP64_FACTOR, INT8_SCALE, decode, encode
+from rooflab.measure.cuda.device import uuid_text
+from rooflab.measure.cuda.gemm import neutralise_tf32_environment
 
 TOO_OLD = "cudaErrorInsufficientDriver: CUDA driver version is insufficient for CUDA runtime version"
 NO_DEVICE = "cudaErrorNoDevice: no CUDA-capable device is detected"

@@ -1,7 +1,7 @@
 """Every known way in which CUDA fails to start has a message and a remedy of its own."""
 
 import pytest
-from rooflab.cuda_faults import DeviceError, Symptoms, diagnose, refuse_two_cupys, stray_wheels
+from rooflab.machine.faults import DeviceError, Symptoms, diagnose, refuse_two_cupys, stray_wheels
 
 TOO_OLD = "cudaErrorInsufficientDriver: CUDA driver version is insufficient for CUDA runtime version"
 NO_DEVICE = "cudaErrorNoDevice: no CUDA-capable device is detected"

@@ -7,12 +7,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from rooflab import cuda_bandwidth, cuda_fma, nvml
-from rooflab.cuda_arrays import TILE_ELEMENTS, decode, encode, normal, poison, to_device, to_host
-from rooflab.cuda_decode import DecodeCase, DecodeShape, FusedConfig
-from rooflab.cuda_device import CudaDevice, open_device
-from rooflab.cuda_gemm import EXPECTED_ERROR, GemmCase, expected_error, neutralise_tf32_environment
-from rooflab.operators import random_kv, random_normal
+from rooflab.machine import nvml
+from rooflab.measure.cuda import bandwidth, fma
+from rooflab.measure.cuda.arrays import TILE_ELEMENTS, decode, encode, normal, poison, to_device, to_host
+from rooflab.measure.cuda.attention.decode import DecodeCase, DecodeShape, FusedConfig
+from rooflab.measure.cuda.device import CudaDevice, open_device
+from rooflab.measure.cuda.gemm import EXPECTED_ERROR, GemmCase, expected_error, neutralise_tf32_environment
+from rooflab.reference.attention import random_kv, random_normal
 
 pytestmark = pytest.mark.gpu
 
@@ -104,25 +105,25 @@ def test_a_capture_that_fails_leaves_the_stream_usable(device: CudaDevice) -> No
 @pytest.mark.parametrize("name", ["d2d", "read", "write", "triad"])
 @pytest.mark.parametrize("size", [16, 1 << 20, 16 * 1_000_003])
 def test_patterns_touch_every_bit(device: CudaDevice, name: str, size: int) -> None:
-    for config in cuda_bandwidth.CONFIGS[name] or (None,):
-        pattern = cuda_bandwidth.pattern(device, name, size, config)
+    for config in bandwidth.CONFIGS[name] or (None,):
+        pattern = bandwidth.pattern(device, name, size, config)
         assert pattern.check(), (name, config)
         pattern.call()
     device.synchronize()
 
 
 def test_every_multiply_add_of_the_register_kernel_is_done(device: CudaDevice) -> None:
-    for config in cuda_fma.CONFIGS:
-        assert cuda_fma.FmaCase(device, config, rounds=3).relative_error() <= cuda_fma.TOLERANCE
+    for config in fma.CONFIGS:
+        assert fma.FmaCase(device, config, rounds=3).relative_error() <= fma.TOLERANCE
 
 
 def test_l2_read_passes_over_its_buffer_as_often_as_it_says(device: CudaDevice) -> None:
-    for config in cuda_bandwidth.CONFIGS["l2_read"]:
-        assert cuda_bandwidth.l2_read(device, 1 << 20, passes=3, config=config).check()
+    for config in bandwidth.CONFIGS["l2_read"]:
+        assert bandwidth.l2_read(device, 1 << 20, passes=3, config=config).check()
 
 
 def test_the_empty_kernel_launches_and_captures(device: CudaDevice) -> None:
-    device.launch(device.capture([cuda_bandwidth.empty(device, blocks=264, threads=256)] * 10))
+    device.launch(device.capture([bandwidth.empty(device, blocks=264, threads=256)] * 10))
     device.synchronize()
 
 

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 from lab import one_file, paid_files, pending, refused, run, session_of
-from rooflab import identity, records, session
+from rooflab.plan import session
+from rooflab.record import identity, records
 
 Damage = Callable[[Path], object]
 

@@ -5,13 +5,14 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import doctor
 import lab
 import pytest
+from free import doctor
 from oldest import oldest_snakemake
-from rooflab import cuda_preflight, detect, locks, nvml, preflight
-from rooflab.cuda_device import DeviceError
-from rooflab.preflight import FAIL, GIB, OK, WARN, Finding
+from rooflab.machine import detect, locks, nvml, preflight
+from rooflab.machine.preflight import FAIL, GIB, OK, WARN, Finding
+from rooflab.measure.cuda import preflight as cuda_preflight
+from rooflab.measure.cuda.device import DeviceError
 
 H200 = {
     "index": 0,

@@ -1,7 +1,7 @@
 """The table of number formats."""
 
 import pytest
-from rooflab.dtypes import DTYPES, dtype
+from rooflab.theory.dtypes import DTYPES, dtype
 
 
 def test_the_seven_formats_and_their_sizes() -> None:

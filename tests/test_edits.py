@@ -31,7 +31,7 @@ def weights(lab: Path) -> None:
 
 
 def protocol(lab: Path) -> None:
-    path = lab / "workflow" / "scripts" / "rooflab" / "plan.py"
+    path = lab / "workflow" / "scripts" / "rooflab" / "plan" / "measurements.py"
     text = path.read_text()
     path.write_text(re.sub(r'"bandwidth": (\d+)', lambda found: f'"bandwidth": {int(found[1]) + 1}', text))
 

@@ -4,13 +4,14 @@ import math
 
 import numpy as np
 import pytest
-from rooflab import minigpt, nvrtc
-from rooflab.cuda_decode_configs import FORMATS
-from rooflab.cuda_device import CudaDevice, open_device
-from rooflab.cuda_elementwise import FLAT_THREADS, ROW_THREADS, SOFTMAX_THREADS, ElementwiseCase, kernel_defines
-from rooflab.cuda_latent import KERNEL_CAPABILITY
-from rooflab.operators import decode_attention, random_normal, reference_attention, relative_error
-from rooflab.step_operators import EPSILON, activation, gelu, latent_attention, layernorm, projection, rmsnorm, silu
+from rooflab.measure.cuda import nvrtc
+from rooflab.measure.cuda.attention.configs import FORMATS
+from rooflab.measure.cuda.attention.latent import KERNEL_CAPABILITY
+from rooflab.measure.cuda.device import CudaDevice, open_device
+from rooflab.measure.cuda.elementwise import FLAT_THREADS, ROW_THREADS, SOFTMAX_THREADS, ElementwiseCase, kernel_defines
+from rooflab.reference import minigpt
+from rooflab.reference.attention import decode_attention, random_normal, reference_attention, relative_error
+from rooflab.reference.step import EPSILON, activation, gelu, latent_attention, layernorm, projection, rmsnorm, silu
 from test_kernels import compilers, needs_nvrtc
 
 KERNELS = ("rmsnorm", "layernorm", "silu", "gelu", "silu_gated", "gelu_gated")

@@ -7,8 +7,10 @@ from typing import Any
 
 import pytest
 import yaml
-from rooflab import estimates, ledger, plan
-from rooflab.estimates import Past
+from rooflab.cost import estimates
+from rooflab.cost.estimates import Past
+from rooflab.plan import measurements
+from rooflab.record import ledger
 
 ROOT = Path(__file__).parents[1]
 H200 = ROOT / "results" / "nvidia-h200"
@@ -39,7 +41,7 @@ def took(known: Past) -> dict[str, float]:
 
 
 def estimated(records: Iterable[Record], known: Past) -> float:
-    points = [plan.Point(r["stage"], r["side"], r["name"], r["spec"]) for r in records]
+    points = [measurements.Point(r["stage"], r["side"], r["name"], r["spec"]) for r in records]
     return sum(estimates.seconds_of(point, known) for point in points)
 
 
@@ -92,7 +94,9 @@ def test_with_any_half_of_the_files_the_rest_is_close(known: Past, took: dict[st
 
 def gemm(**changed: Any) -> dict[str, Any]:
     config = CONFIG | {"gemm": CONFIG["gemm"] | {"dtypes": ["fp16"], "sizes": [4096]} | changed}
-    return next(p.spec for p in plan.session_points(config, with_gpu=True) if p.stage == "gemm" and p.side == "gpu")
+    return next(
+        p.spec for p in measurements.session_points(config, with_gpu=True) if p.stage == "gemm" and p.side == "gpu"
+    )
 
 
 def test_a_gemm_grows_by_what_its_protocol_says() -> None:
@@ -112,7 +116,7 @@ def test_a_slow_card_takes_longer_and_lacks_what_it_lacks() -> None:
 
 
 def test_numpy_has_no_half_precision_so_it_costs_a_start() -> None:
-    cpu = [p for p in plan.session_points(CONFIG, with_gpu=False) if p.stage == "gemm"]
+    cpu = [p for p in measurements.session_points(CONFIG, with_gpu=False) if p.stage == "gemm"]
     seconds = {p.spec["dtype"]: estimates.work_s(p.spec, "nvidia-h200") for p in cpu}
     assert seconds["fp16"] == seconds["bf16"] == 0.0 and seconds["fp32"] > 2
 
@@ -127,7 +131,7 @@ def test_the_most_similar_record_speaks_and_a_failed_one_does_not() -> None:
     far = estimates.work_s(gemm(dtypes=["fp32"], sizes=[8192]), "nvidia-h200", bursts=1)
     near = record(gemm(iterations=50), 3 * own)
     others = [record(gemm(dtypes=["fp32"], sizes=[8192]), 9 * far), record(gemm(iterations=51), 99.0, "failed")]
-    point = plan.Point("gemm", "gpu", "fp16-n4096", gemm())
+    point = measurements.Point("gemm", "gpu", "fp16-n4096", gemm())
     alone = estimates.seconds_of(point, Past("nvidia-h200", [], [], []))
     told = estimates.seconds_of(point, Past("nvidia-h200", [near, *others], [], []))
     assert told > 1.7 * alone and told < 2.3 * alone
@@ -144,8 +148,8 @@ def test_the_session_s_own_gaps_and_runs_replace_the_shipped_figures() -> None:
 
 def test_every_stage_that_can_be_planned_has_a_price() -> None:
     wanted = CONFIG | {"operators": [{"name": "llama-3-1-8b"}]}
-    points = plan.session_points(wanted, with_gpu=True)
-    assert {point.stage for point in points} == set(plan.PROTOCOL)
+    points = measurements.session_points(wanted, with_gpu=True)
+    assert {point.stage for point in points} == set(measurements.PROTOCOL)
     for point in points:
         seconds = estimates.work_s(point.spec, "nvidia-h200")
         assert 0 <= seconds < 120, (point.name, seconds)

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 import synthetic
 import yaml
-from device_query import device_query
-from manifest import checks, manifest, result_files
-from peak_flops_summary import peak_flops
-from rooflab.records import RecordError, check_schema
-from roofline import load, roofline
+from free.device_query import device_query
+from free.manifest import checks, manifest, result_files
+from free.peak_flops_summary import peak_flops
+from free.roofline import load, roofline
+from rooflab.record.records import RecordError, check_schema
 
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "tools"))

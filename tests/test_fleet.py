@@ -13,11 +13,14 @@ import pytest
 import synthetic
 import yaml
 from fleet_sessions import name_of, uuid_of, write_finished
-from rooflab import cards, configuration, ledger, nvml, plan
-from rooflab.detect import DetectionError
-from rooflab.evidence import notes
-from rooflab.fleet import paid_together
-from rooflab.identity import WrongMachine
+from rooflab.derive.evidence import notes
+from rooflab.fleet.sessions import paid_together
+from rooflab.machine import cards, nvml
+from rooflab.machine.detect import DetectionError
+from rooflab.plan import config as configuration
+from rooflab.plan import measurements
+from rooflab.record import ledger
+from rooflab.record.identity import WrongMachine
 
 ONE = "GPU-aaaaaaaa-1111-2222-3333-444444444444"
 TWO = "GPU-bbbbbbbb-1111-2222-3333-444444444444"
@@ -283,8 +286,8 @@ paid.run(measure, given.spec["side"], paid.Job(given.spec, given.out), opener)
 @pytest.mark.parametrize("together", [False, True], ids=["one after the other", "at the same time"])
 def test_a_run_over_two_cards(two_card_lab: Path, together: bool) -> None:
     """The real workflow, with stand-ins for the programs that would need the cards."""
-    for program in re.findall(r"ROOFLAB_SCRIPTS/(\w+\.py)", (lab.ROOT / "workflow/rules/measure.smk").read_text()):
-        (two_card_lab / "workflow" / "scripts" / program).write_text(STAND_IN)
+    for program in re.findall(r"ROOFLAB_SCRIPTS/paid/(\w+\.py)", (lab.ROOT / "workflow/rules/measure.smk").read_text()):
+        (two_card_lab / "workflow" / "scripts" / "paid" / program).write_text(STAND_IN)
     config = yaml.safe_load((two_card_lab / "config.yaml").read_text())
     for section in (config["decode"], config["cpu"]["decode"]):
         section |= {"dtypes": ["fp32"], "sequence_lengths": [16]}
@@ -332,7 +335,7 @@ def test_the_planned_sessions_of_a_hundred_cards_take_seconds(tmp_path: Path) ->
     assert name_of(99) in told and "In all 100 sessions" in told
     config = configuration.checked(yaml.safe_load((folder / "config.yaml").read_text()))
     names = [name_of(number) for number in range(100)]
-    write_finished(folder / "results", names, plan.session_points(config, with_gpu=True), free_files())
+    write_finished(folder / "results", names, measurements.session_points(config, with_gpu=True), free_files())
     assert "Nothing is left to measure." in within_limits(folder)
 
 

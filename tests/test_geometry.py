@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from rooflab.geometry import Decoder, Experts, GeometryError, Latent, decoder
-from rooflab.huggingface import FAMILIES, decoder_of
-from rooflab.known_models import resolved, shipped, source_of
+from rooflab.plan.huggingface import FAMILIES, decoder_of
+from rooflab.plan.models import resolved, shipped, source_of
+from rooflab.theory.geometry import Decoder, Experts, GeometryError, Latent, decoder
 
 LLAMA = {
     "model_type": "llama", "hidden_size": 4096, "num_hidden_layers": 32, "num_attention_heads": 32,

@@ -3,12 +3,13 @@
 from types import SimpleNamespace
 from typing import Any
 
-import decode_attn_gpu
 import numpy as np
-import peak_flops
 import pytest
-from rooflab import cuda_station, nvml, paid
-from rooflab.protocol import Bench
+from paid import decode_attn_gpu, peak_flops
+from rooflab.machine import nvml
+from rooflab.measure import program
+from rooflab.measure.bench import Bench
+from rooflab.measure.cuda import station
 
 PEAK = 989.4e12  # the vendor's dense fp16 peak of an H200
 SPEC = {
@@ -71,8 +72,8 @@ class FakeCase:
         return self.device.error
 
 
-def measured(monkeypatch: pytest.MonkeyPatch, device: FakeDevice, **changes: Any) -> paid.Measurement:
-    monkeypatch.setattr("rooflab.cuda_gemm.GemmCase", FakeCase)
+def measured(monkeypatch: pytest.MonkeyPatch, device: FakeDevice, **changes: Any) -> program.Measurement:
+    monkeypatch.setattr("rooflab.measure.cuda.gemm.GemmCase", FakeCase)
     bench = Bench(synchronize=device.synchronize, clock=lambda: device.now, sleep=device.sleep, device=device)
     return peak_flops.measure(SPEC | changes, bench)
 
@@ -114,7 +115,7 @@ def test_a_faster_algorithm_is_seen_however_long_synchronising_takes(monkeypatch
 
 
 def test_an_algorithm_that_the_library_then_refuses_is_noted_and_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
-    from rooflab.cublaslt import LtError
+    from rooflab.measure.cuda.cublaslt import LtError
 
     def refuse() -> None:
         raise LtError("cublasLtMatmul", 15)
@@ -125,7 +126,7 @@ def test_an_algorithm_that_the_library_then_refuses_is_noted_and_passed_over(mon
             made[1].call = refuse
             return made
 
-    monkeypatch.setattr("rooflab.cuda_gemm.GemmCase", Refusing)
+    monkeypatch.setattr("rooflab.measure.cuda.gemm.GemmCase", Refusing)
     device = FakeDevice(share=0.8, faster=1.05)
     bench = Bench(synchronize=device.synchronize, clock=lambda: device.now, sleep=device.sleep, device=device)
     search = peak_flops.measure(SPEC, bench).details["search"]
@@ -147,12 +148,12 @@ def test_fp16_sums_are_a_ceiling_of_their_own_only_where_they_are_faster(
     if differs:
         assert measured(monkeypatch, device, dtype="fp16_acc16").dtype == "fp16"
     else:
-        with pytest.raises(paid.Unsupported, match="no rate of its own on this chip"):
+        with pytest.raises(program.Unsupported, match="no rate of its own on this chip"):
             measured(monkeypatch, device, dtype="fp16_acc16")
 
 
 def test_another_arithmetic_than_asked_for_is_a_failed_record(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(paid.Failed, match="another arithmetic ran"):
+    with pytest.raises(program.Failed, match="another arithmetic ran"):
         measured(monkeypatch, FakeDevice(share=0.8, error=2.9e-4), dtype="fp32")
 
 
@@ -160,7 +161,7 @@ def test_another_arithmetic_than_asked_for_is_a_failed_record(monkeypatch: pytes
 def test_what_the_chip_cannot_do_is_unsupported(monkeypatch: pytest.MonkeyPatch, dtype: str, capability: int) -> None:
     device = FakeDevice(share=0.8)
     device.compute_capability = capability
-    with pytest.raises(paid.Unsupported, match="needs compute capability"):
+    with pytest.raises(program.Unsupported, match="needs compute capability"):
         measured(monkeypatch, device, dtype=dtype)
 
 
@@ -171,7 +172,7 @@ def test_a_head_size_that_the_kernel_does_not_have_is_unsupported() -> None:
         xp=SimpleNamespace(asarray=np.asarray, asnumpy=np.asarray), synchronize=lambda: None, compute_capability=90,
         memory=lambda: (2**34, 2**34),
     )  # fmt: skip
-    with pytest.raises(paid.Unsupported, match="head size 40"):
+    with pytest.raises(program.Unsupported, match="head size 40"):
         decode_attn_gpu.measure(spec, Bench(device=device))
 
 
@@ -187,7 +188,7 @@ def test_the_cold_caches_are_four_times_l2_and_whole_graphs(
 
 @pytest.mark.parametrize(("total_gib", "batch"), [(140, 1024), (4, 512)])
 def test_the_far_case_fills_its_bytes_or_a_quarter_of_the_card(total_gib: int, batch: int) -> None:
-    from rooflab.decode_inputs import sizes
+    from rooflab.measure.inputs import sizes
 
     geometry = {"heads": 8, "kv_heads": 8, "head_dim": 64}
     spec = {"dtype": "fp16", "sequence": 1024, "geometry": geometry, "kv_bytes": 2**31}
@@ -195,14 +196,14 @@ def test_the_far_case_fills_its_bytes_or_a_quarter_of_the_card(total_gib: int, b
 
 
 def test_a_cache_that_the_card_cannot_hold_is_unsupported_with_both_sizes() -> None:
-    with pytest.raises(paid.Unsupported, match="K and V take 2000 bytes, this GPU has 1000"):
+    with pytest.raises(program.Unsupported, match="K and V take 2000 bytes, this GPU has 1000"):
         decode_attn_gpu._refuse_too_big(2000, 1000)
 
 
 def test_the_multiply_adds_of_the_kernel_are_those_of_exact_arithmetic() -> None:
     from fractions import Fraction
 
-    from rooflab.cuda_fma import ADDEND, FACTOR, UNROLL, expected
+    from rooflab.measure.cuda.fma import ADDEND, FACTOR, UNROLL, expected
 
     value = np.float32(3 + 1)  # thread 3, second chain
     for _ in range(UNROLL):
@@ -228,16 +229,16 @@ class FakePattern:
 
 
 def test_the_sweep_tells_where_l2_ends(monkeypatch: pytest.MonkeyPatch) -> None:
-    import bandwidth
-    import roofline
     import synthetic
-    from rooflab.records import check_schema
+    from free import roofline
+    from paid import bandwidth
+    from rooflab.record.records import check_schema
 
     device = FakeDevice(share=1.0)
     monkeypatch.setattr(
-        "rooflab.cuda_bandwidth.l2_read", lambda device, size, passes, *rest: FakePattern(device, size, passes)
+        "rooflab.measure.cuda.bandwidth.l2_read", lambda device, size, passes, *rest: FakePattern(device, size, passes)
     )
-    monkeypatch.setattr("rooflab.cuda_bandwidth.buffers", lambda device, name, size: ([], []))
+    monkeypatch.setattr("rooflab.measure.cuda.bandwidth.buffers", lambda device, name, size: ([], []))
     bench = Bench(synchronize=device.synchronize, clock=lambda: device.now, sleep=device.sleep, device=device)
     sizes = [mib * 2**20 for mib in (1, 16, 32, 64, 128)]
     taken = bandwidth.measure({"pattern": "l2", "sizes_bytes": sizes, "warmups": 1, "samples": 5, "gap_s": 0.0}, bench)
@@ -261,4 +262,4 @@ def test_the_identity_says_which_slice_of_a_divided_gpu_this_is(
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     chip: Any = SimpleNamespace(device_facts=lambda: {"power_limit_enforced_w": 700.0})
     properties = {"name": "NVIDIA H200", "uuid": "GPU-" + body, "sm_count": 16, "memory_bytes": 18 * 2**30}
-    assert cuda_station._identity(properties, chip)["mig"] == mig
+    assert station._identity(properties, chip)["mig"] == mig

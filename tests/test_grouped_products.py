@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 from numpy.lib.stride_tricks import as_strided
 from numpy.typing import NDArray
-from rooflab import cublaslt_abi as abi
-from rooflab.cublaslt import Lt, MatmulPlan, Pointers
-from rooflab.cublaslt_abi import KINDS, Heuristic
-from rooflab.operators import random_normal
-from rooflab.step_operators import latent_attention, projection
+from rooflab.measure.cuda import cublaslt_abi as abi
+from rooflab.measure.cuda.cublaslt import Lt, MatmulPlan, Pointers
+from rooflab.measure.cuda.cublaslt_abi import KINDS, Heuristic
+from rooflab.reference.attention import random_normal
+from rooflab.reference.step import latent_attention, projection
 
 
 class Layout:

@@ -7,7 +7,8 @@ import time
 from pathlib import Path
 
 import pytest
-from rooflab import guard, locks
+from rooflab.machine import locks
+from rooflab.run import guard
 
 
 @pytest.fixture(autouse=True)

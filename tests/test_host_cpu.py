@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from rooflab import host_cpu
+from rooflab.machine import host_cpu
 
 XEON = """processor\t: {n}
 vendor_id\t: GenuineIntel

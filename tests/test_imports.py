@@ -1,74 +1,120 @@
-"""The import table of workflow/README.md, enforced."""
+"""Which folder may import which: the table of workflow/README.md, held over every file, at the top and inside functions."""
 
 import ast
 import subprocess
 import sys
+from collections.abc import Iterator
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
 
 SCRIPTS = Path(__file__).parents[1] / "workflow" / "scripts"
-ROOMS = sorted(SCRIPTS.glob("rooflab/*.py"))
-MAY_NOT = {
-    "theory": {"numpy", "cupy", "pynvml", "json", "time", "pathlib", "os"},
-    "dtypes": {"numpy", "cupy", "pynvml", "json", "time", "pathlib", "os"},
-    "vendor": {"numpy", "cupy", "pynvml", "time"},
-    "records": {"numpy", "cupy", "pynvml", "rooflab.theory", "rooflab.vendor"},
-    "protocol": {"numpy", "cupy", "pynvml", "rooflab.theory", "pathlib", "json"},
-    "operators": {"cupy", "pynvml", "time", "pathlib", "os", "json"},
-    "minigpt": {"cupy", "pynvml", "time", "pathlib", "os", "json"},
-    "plan": {"numpy", "cupy", "pynvml", "time", "rooflab.theory"},
-    "model_plan": {"numpy", "cupy", "pynvml", "time", "rooflab.theory"},
-    "geometry": {"numpy", "cupy", "pynvml", "json", "time", "pathlib", "os", "rooflab.theory"},
-    "model_theory": {"numpy", "cupy", "pynvml", "json", "time", "pathlib", "os"},
-    "step_operators": {"cupy", "pynvml", "time", "pathlib", "os", "json"},
+FILES = sorted(path for path in SCRIPTS.rglob("*.py") if path.name != "__init__.py")
+MOST_MODULES = 20
+
+ALLOWED: dict[str, set[str]] = {
+    "theory": set(),
+    "record": set(),
+    "look": set(),
+    "reference": {"theory"},
+    "plan": {"theory", "reference", "record"},
+    "machine": {"record"},
+    "measure": {"theory", "reference", "record", "machine"},
+    "measure/cuda": {"theory", "reference", "record", "machine", "measure"},
+    "derive": {"theory", "record", "plan"},
+    "draw": {"look"},
+    "explain": {"look", "record"},
+    "cost": {"theory", "record", "plan", "machine"},
+    "fleet": {"theory", "record", "look", "derive"},
+    "run": {"record", "plan", "machine", "cost"},
+    "paid": {"theory", "reference", "machine", "measure", "measure/cuda"},
 }
-FREE = ("ceilings", "points", "regimes", "checks", "answers", "evidence", "statistics", "model_points", "model_table")
-ROOMS_OF_WORDS = ("rooflab/chart*.py", "rooflab/report_*.py", "rooflab/text_roofline.py", "rooflab/terminal.py")
-PROGRAMS_OF_WORDS = ("plot.py", "report_html.py", "interpretation.py")
-DRAWN = [p.name for pattern in ROOMS_OF_WORDS + PROGRAMS_OF_WORDS for p in SCRIPTS.glob(pattern)]
+ALLOWED["measure/cuda/attention"] = ALLOWED["measure/cuda"] | {"measure/cuda"}
+ALLOWED["paid"] |= {"measure/cuda/attention"}
+ALLOWED["free"] = set(ALLOWED) - {"measure", "measure/cuda/attention", "paid"}
+ONLY_FOR = {("free", "measure/cuda"): {"free/doctor.py"}}
+THIRD_PARTY = {
+    "cupy": {"measure/cuda"},
+    "cupy_backends": {"measure/cuda"},
+    "matplotlib": {"draw", "fleet", "free"},
+    "numpy": {"reference", "measure", "measure/cuda", "measure/cuda/attention", "paid", "free"},
+    "pynvml": {"machine"},
+    "snakemake": {"run"},
+}
+FORBIDDEN = {"torch", "jax", "triton", "flashinfer"}
+FOLDERS = sorted(ALLOWED, key=len, reverse=True)
 
 
-def imported(path: Path) -> set[str]:
-    """Every module a file imports, at any depth, with its parents."""
-    found: set[str] = set()
-    for node in ast.walk(ast.parse(path.read_text())):
-        names = [a.name for a in node.names] if isinstance(node, ast.Import) else []
-        if isinstance(node, ast.ImportFrom) and node.module:
-            names = [node.module] + [f"{node.module}.{a.name}" for a in node.names]
-        for name in names:
-            parts = name.split(".")
-            found |= {".".join(parts[: i + 1]) for i in range(len(parts))}
-    return found
+def where(path: Path) -> str:
+    """The file as people name it: `derive/points.py`, `paid/bandwidth.py`."""
+    return path.relative_to(SCRIPTS).as_posix().removeprefix("rooflab/")
 
 
-@pytest.mark.parametrize("room", sorted(MAY_NOT))
-def test_a_room_knows_only_what_it_may(room: str) -> None:
-    assert imported(SCRIPTS / "rooflab" / f"{room}.py") & MAY_NOT[room] == set()
+def room(path: Path) -> str:
+    return where(path).rpartition("/")[0]
 
 
-@pytest.mark.parametrize("room", FREE)
-def test_the_free_model_knows_no_gpu_and_no_plot(room: str) -> None:
-    assert imported(SCRIPTS / "rooflab" / f"{room}.py") & {"cupy", "pynvml", "matplotlib"} == set()
+def imported(path: Path) -> Iterator[str]:
+    """Every module a file imports, at any depth; `from a import b` counts as a and as a.b."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            yield node.module
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
 
 
-@pytest.mark.parametrize("name", DRAWN)
-def test_picture_and_prose_compute_nothing(name: str) -> None:
-    path = SCRIPTS / name if (SCRIPTS / name).exists() else SCRIPTS / "rooflab" / name
-    assert imported(path) & {"cupy", "pynvml", "rooflab.theory", "rooflab.vendor", "rooflab.ceilings"} == set()
+def room_of(module: str) -> str | None:
+    """The folder a module of ours stands in, None for another's."""
+    first, _, rest = module.partition(".")
+    inside = rest.replace(".", "/") if first == "rooflab" else module.replace(".", "/")
+    return next((folder for folder in FOLDERS if f"{inside}/".startswith(f"{folder}/")), None)
+
+
+@pytest.mark.parametrize("path", FILES, ids=where)
+def test_a_room_imports_only_what_it_may(path: Path) -> None:
+    here = room(path)
+    assert here in ALLOWED, f"{where(path)} stands in no folder of the layout"
+    rooms = {found for module in imported(path) if (found := room_of(module)) and found != here}
+    lent = {to for (folder, to), files in ONLY_FOR.items() if folder == here and where(path) not in files}
+    assert rooms - (ALLOWED[here] - lent) == set()
+
+
+@pytest.mark.parametrize("path", FILES, ids=where)
+def test_libraries_stay_in_their_rooms(path: Path) -> None:
+    found = {module.split(".")[0] for module in imported(path)}
+    assert found & FORBIDDEN == set()
+    assert {name for name in found & set(THIRD_PARTY) if room(path) not in THIRD_PARTY[name]} == set()
 
 
 def test_cupy_is_imported_in_one_module() -> None:
-    assert [p.name for p in ROOMS if "cupy" in imported(p)] == ["cuda_device.py"]
+    using = {where(path) for path in FILES if {"cupy", "cupy_backends"} & {m.split(".")[0] for m in imported(path)}}
+    assert using == {"measure/cuda/device.py"}
 
 
-def test_no_pytorch_jax_or_triton_anywhere() -> None:
-    product = [*SCRIPTS.rglob("*.py")]
-    assert [p.name for p in product if imported(p) & {"torch", "jax", "triton"}] == []
+def test_imports_run_in_no_circle() -> None:
+    modules = {where(path): path for path in FILES}
+
+    def needs(path: Path) -> set[str]:
+        names = {module.removeprefix("rooflab.").replace(".", "/") + ".py" for module in imported(path)}
+        return {name for name in names if name in modules and name != where(path)}
+
+    TopologicalSorter({name: needs(path) for name, path in modules.items()}).prepare()
 
 
-def test_importing_everything_else_loads_no_gpu_library() -> None:
-    modules = [f"rooflab.{p.stem}" for p in ROOMS if not p.stem.startswith(("cuda_", "__"))]
+def test_no_folder_is_crowded() -> None:
+    crowded = {
+        where(folder): count
+        for folder in SCRIPTS.rglob("*/")
+        if (count := len(list(folder.glob("*.py")))) > MOST_MODULES + 1
+    }
+    assert crowded == {}
+
+
+def test_importing_all_but_the_gpus_rooms_loads_no_gpu_library() -> None:
+    ours = [p for p in FILES if not where(p).startswith(("measure/cuda", "paid/", "free/"))]
+    modules = [".".join(path.relative_to(SCRIPTS).with_suffix("").parts) for path in ours]
     program = f"import sys; sys.path.insert(0, {str(SCRIPTS)!r})\n" + "\n".join(f"import {m}" for m in modules)
     program += "\nprint([m for m in ('cupy', 'cupy_backends', 'pynvml', 'torch') if m in sys.modules])"
     run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 import yaml
-from interpretation import figures, interpret
-from rooflab import catalogue, words
-from roofline import roofline as model
+from free.interpretation import figures, interpret
+from free.roofline import roofline as model
+from rooflab.look import catalogue, words
 from synthetic import cpu_session, h200_session, planned, with_files
 
 SCRIPTS = Path(__file__).parents[1] / "workflow" / "scripts"
@@ -98,7 +98,12 @@ def test_a_language_without_texts_is_refused() -> None:
 
 def test_the_program_writes_the_language_it_is_told(tmp_path: Path) -> None:
     (tmp_path / "roofline.json").write_text(json.dumps(modelled("cpu")), encoding="utf-8")
-    command = [sys.executable, str(SCRIPTS / "interpretation.py"), "--roofline", str(tmp_path / "roofline.json")]
+    command = [
+        sys.executable,
+        str(SCRIPTS / "free" / "interpretation.py"),
+        "--roofline",
+        str(tmp_path / "roofline.json"),
+    ]
     for language, title in (("en", "# What the roofline of"), ("es", "# Lo que dice el roofline de")):
         out = tmp_path / f"{language}.md"
         subprocess.run([*command, "--language", language, "--out", str(out)], check=True)
@@ -121,7 +126,7 @@ def test_every_number_in_a_text_names_its_unit() -> None:
 
 
 def test_every_text_the_prose_asks_for_is_there_and_none_is_left_over() -> None:
-    code = "".join(path.read_text(encoding="utf-8") for path in SCRIPTS.glob("rooflab/prose*.py"))
+    code = "".join(path.read_text(encoding="utf-8") for path in SCRIPTS.glob("rooflab/explain/*.py"))
     asked = re.findall(r'f?"((?:prose|gemm|decode|cpu|rung|bound)\.[^"]+)"', code)
     patterns = [re.compile(re.sub(r"\\\{.*?\\\}", ".+", re.escape(key))) for key in asked]
     own = [key for key in catalogue.texts() if re.match(r"(gemm|decode|cpu|rung|bound)\.", key)]

@@ -4,9 +4,9 @@ import re
 from pathlib import Path
 
 import pytest
-from rooflab import nvrtc
-from rooflab.cuda_bandwidth import CONFIGS
-from rooflab.cuda_decode_configs import FORMATS, FusedConfig, fused_configs, kernel_defines
+from rooflab.measure.cuda import nvrtc
+from rooflab.measure.cuda.attention.configs import FORMATS, FusedConfig, fused_configs, kernel_defines
+from rooflab.measure.cuda.bandwidth import CONFIGS
 
 CLAIMED = (70, 75, 80, 86, 89, 90, 100, 120)
 SHARED_LIMIT = 48 * 1024

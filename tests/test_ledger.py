@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from rooflab import ledger
+from rooflab.record import ledger
 
 
 def event(what: str, at: float, **fields: Any) -> dict[str, Any]:
@@ -156,9 +156,9 @@ def test_the_newest_ledger_has_the_most_recent_event(tmp_path: Path) -> None:
 
 
 def test_a_process_knows_when_it_was_launched() -> None:
-    scripts = Path(ledger.__file__).parents[1]
+    scripts = Path(ledger.__file__).parents[2]
     program = f"import sys, time; sys.path.insert(0, {str(scripts)!r}); time.sleep(0.3)\n"
-    program += "from rooflab import ledger; print(ledger.launched(), time.time())"
+    program += "from rooflab.record import ledger; print(ledger.launched(), time.time())"
     before = time.time()
     told = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
     launched, now = map(float, told.split())

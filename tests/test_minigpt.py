@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from rooflab.minigpt import (
+from rooflab.reference.minigpt import (
     GENERATOR_VERSION,
     Geometry,
     KVCache,

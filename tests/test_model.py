@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 import synthetic
-from device_query import device_query
-from peak_flops_summary import peak_flops
-from rooflab.ceilings import all_ceilings, given_ceilings, is_power_capped, launch_floors
-from rooflab.records import check_schema, seal, validator
-from rooflab.statistics import median, percentile, spread
-from roofline import roofline
+from free.device_query import device_query
+from free.peak_flops_summary import peak_flops
+from free.roofline import roofline
+from rooflab.derive.ceilings import all_ceilings, given_ceilings, is_power_capped, launch_floors
+from rooflab.record.records import check_schema, seal, validator
+from rooflab.theory.quantiles import median, percentile, spread
 
 SCRIPTS = Path(__file__).resolve().parent.parent / "workflow" / "scripts"
 
@@ -259,7 +259,7 @@ def test_peak_flops_has_every_dtype_or_its_reason() -> None:
 
 
 def run(program: str, folder: Path, paths: list[Path], plan: Path, out: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, str(SCRIPTS / program), "--session-dir", str(folder), "--planned", str(plan)]
+    command = [sys.executable, str(SCRIPTS / "free" / program), "--session-dir", str(folder), "--planned", str(plan)]
     command += ["--out", str(folder / out), "--records", *map(str, paths)]
     return subprocess.run(command, capture_output=True, text=True, check=False)
 

@@ -3,12 +3,12 @@
 from types import SimpleNamespace
 from typing import Any
 
-import model_attention
-import model_step
 import pytest
-from rooflab import cold_graphs, paid
-from rooflab.cuda_device import CudaDevice, open_device
-from rooflab.protocol import Bench
+from paid import model_attention, model_step
+from rooflab.measure import program
+from rooflab.measure.bench import Bench
+from rooflab.measure.cuda import cold_graphs
+from rooflab.measure.cuda.device import CudaDevice, open_device
 from test_projection import GIB, TIMING, FakeDevice, bench, step_spec
 
 
@@ -24,7 +24,7 @@ def attention_spec(name: str, **changes: Any) -> dict[str, Any]:
 def test_a_cache_beyond_the_card_is_unsupported_with_both_sizes(device: FakeDevice) -> None:
     spec = attention_spec("phi-3-mini-128k", sequence=131072, batch=256)
     asked = 256 * 131072 * 2 * 32 * 96 * 2
-    with pytest.raises(paid.Unsupported, match=f"cache takes {asked} bytes, this GPU has {141 * GIB}"):
+    with pytest.raises(program.Unsupported, match=f"cache takes {asked} bytes, this GPU has {141 * GIB}"):
         model_attention.measure(spec, bench(device))
 
 
@@ -56,7 +56,7 @@ def test_grouped_attention_goes_through_the_fused_kernel(device: FakeDevice, mon
         made.append(FakeDecode(device, shape, copies))
         return made[-1]
 
-    monkeypatch.setattr("rooflab.cuda_decode.DecodeCase.random", random)
+    monkeypatch.setattr("rooflab.measure.cuda.attention.decode.DecodeCase.random", random)
     taken = model_attention.measure(attention_spec("llama-3-1-8b", sequence=1024, batch=1), bench(device))
     assert taken.shape == {"batch": 1, "query_heads": 32, "kv_heads": 8, "sequence": 1024, "head_dim": 128}
     (series,) = taken.series
@@ -106,7 +106,7 @@ class FakeLatent:
 def test_latent_attention_takes_the_fastest_way_and_tells_the_others(
     device: FakeDevice, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("rooflab.cuda_latent.LatentCase", FakeLatent)
+    monkeypatch.setattr("rooflab.measure.cuda.attention.latent.LatentCase", FakeLatent)
     taken = model_attention.measure(attention_spec("deepseek-v2-lite"), bench(device))
     assert taken.shape == {"batch": 16, "query_heads": 16, "sequence": 8192, "rank": 512, "rope_dim": 64}
     (series,) = taken.series
@@ -119,7 +119,7 @@ def test_latent_attention_takes_the_fastest_way_and_tells_the_others(
 def test_two_products_with_a_softmax_between_where_that_is_faster(
     device: FakeDevice, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("rooflab.cuda_latent.LatentCase", FakeLatent)
+    monkeypatch.setattr("rooflab.measure.cuda.attention.latent.LatentCase", FakeLatent)
     monkeypatch.setattr(FakeLatent, "fused_s", 1e-3)
     (series,) = model_attention.measure(attention_spec("deepseek-v2-lite"), bench(device)).series
     per_step = series["samples_s"][0] / series["iterations_per_sample"]
@@ -127,10 +127,10 @@ def test_two_products_with_a_softmax_between_where_that_is_faster(
 
 
 def test_without_any_way_latent_attention_is_unsupported(device: FakeDevice, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rooflab.cuda_latent.LatentCase", FakeLatent)
+    monkeypatch.setattr("rooflab.measure.cuda.attention.latent.LatentCase", FakeLatent)
     monkeypatch.setattr(FakeLatent, "fused_candidates", lambda self, limit: [])
     monkeypatch.setattr(FakeLatent, "mix_algorithms", lambda self, limit: [])
-    with pytest.raises(paid.Unsupported, match="neither a kernel nor cuBLASLt"):
+    with pytest.raises(program.Unsupported, match="neither a kernel nor cuBLASLt"):
         model_attention.measure(attention_spec("deepseek-v2-lite"), bench(device))
 
 
@@ -148,7 +148,7 @@ def test_the_latent_kernel_fits_into_shared_memory_or_does_not_exist() -> None:
 
 
 def latent_configs(capability: int, batch: int, sequence: int) -> list[Any]:
-    from rooflab.cuda_latent import LatentCase, LatentShape
+    from rooflab.measure.cuda.attention.latent import LatentCase, LatentShape
 
     device = SimpleNamespace(compute_capability=capability, sm_count=132)
     case = SimpleNamespace(device=device, shape=LatentShape(batch, 16, sequence, 512, 64))
@@ -156,8 +156,8 @@ def latent_configs(capability: int, batch: int, sequence: int) -> list[Any]:
 
 
 def test_a_latent_cache_in_fp8_is_unsupported(device: FakeDevice, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rooflab.cuda_latent.LatentCase", FakeLatent)
-    with pytest.raises(paid.Unsupported, match="no fp8_e4m3 cache"):
+    monkeypatch.setattr("rooflab.measure.cuda.attention.latent.LatentCase", FakeLatent)
+    with pytest.raises(program.Unsupported, match="no fp8_e4m3 cache"):
         model_attention.measure(attention_spec("deepseek-v2-lite", dtype="fp8_e4m3"), bench(device))
 
 
@@ -175,7 +175,7 @@ def card() -> CudaDevice:
 def test_latent_attention_computes_what_numpy_does(
     card: CudaDevice, dtype: str, batch: int, heads: int, sequence: int
 ) -> None:
-    from rooflab.cuda_latent import LatentCase, LatentShape
+    from rooflab.measure.cuda.attention.latent import LatentCase, LatentShape
 
     case = LatentCase(card, LatentShape(batch, heads, sequence, 512, 64), dtype, 192**-0.5, copies=2)
     chain = (

@@ -6,8 +6,8 @@ import matplotlib
 import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
-from rooflab import announce
-from rooflab.chart_model import COLORS, MARKERS, draw
+from rooflab.draw.model import COLORS, MARKERS, draw
+from rooflab.measure import announce
 from test_model_table import config, made_of, model_records
 
 matplotlib.use("Agg")

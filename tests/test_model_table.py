@@ -4,18 +4,18 @@ import json
 from pathlib import Path
 from typing import Any
 
-import model_table as pages
 import pytest
 import synthetic
 import yaml
-from rooflab import model_theory
-from rooflab.geometry import Decoder
-from rooflab.known_models import resolved, shipped
-from rooflab.model_lines import headlines, of_session
-from rooflab.model_plan import planned
-from rooflab.model_table import models
-from rooflab.records import check_schema
-from roofline import roofline
+from free import model_table as pages
+from free.roofline import roofline
+from rooflab.derive.serving import models
+from rooflab.explain.model_line import headlines, of_session
+from rooflab.plan.models import resolved, shipped
+from rooflab.plan.operators import planned
+from rooflab.record.records import check_schema
+from rooflab.theory import step as model_theory
+from rooflab.theory.geometry import Decoder
 
 ROOT = Path(__file__).parents[1]
 MODELS = resolved([{"name": name} for name in shipped()])

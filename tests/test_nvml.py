@@ -8,7 +8,7 @@ from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
-from rooflab import nvml
+from rooflab.machine import nvml
 
 PCI = "00000000:1B:00.0"
 UUID = "GPU-11111111-2222-3333-4444-555555555555"

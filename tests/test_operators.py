@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
-from rooflab.operators import (
+from rooflab.reference.attention import (
     decode_attention,
     decode_attention_into,
     e4m3_decode_table,

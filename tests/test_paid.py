@@ -3,54 +3,57 @@
 from pathlib import Path
 
 import pytest
-from rooflab import identity, ledger, locks, paid, plan, records
-from rooflab.protocol import Bench
-from rooflab.station import Station
+from rooflab.machine import locks
+from rooflab.measure import program
+from rooflab.measure.bench import Bench
+from rooflab.measure.station import Station
+from rooflab.plan import measurements
+from rooflab.record import identity, ledger, records
 
 CPU = {"name": "Some CPU", "cores_physical": 2, "threads": 2}
 
 
 @pytest.fixture
-def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> paid.Job:
+def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> program.Job:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(locks, "host_lock", lambda name: tmp_path / f"{name}.lock")
-    point = plan.point("launch_floor", "cpu", "launch_floor", warmups=1, iterations=10)
-    return paid.Job(point.spec, Path("results/here") / point.file())
+    point = measurements.point("launch_floor", "cpu", "launch_floor", warmups=1, iterations=10)
+    return program.Job(point.spec, Path("results/here") / point.file())
 
 
 def station(side: str = "cpu", **changes: object) -> Station:
     return Station(Bench(), CPU | changes)
 
 
-def floor(spec: dict, bench: Bench) -> paid.Measurement:
+def floor(spec: dict, bench: Bench) -> program.Measurement:
     series = bench.sync_each(
         lambda: None, name="sync_each", implementation="x", warmups=1, iterations=spec["iterations"]
     )
-    return paid.Measurement(operator="empty_launch", series=[series])
+    return program.Measurement(operator="empty_launch", series=[series])
 
 
 def test_a_measurement_is_published_under_its_key_and_trusted(
-    job: paid.Job, capsys: pytest.CaptureFixture[str]
+    job: program.Job, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    paid.run(floor, "cpu", job, station)
+    program.run(floor, "cpu", job, station)
     record = records.read_record(job.out)
     assert record["status"] == "measured" and len(record["series"][0]["samples_s"]) == 10
     assert "launch_floor" in capsys.readouterr().out
     assert not list(job.out.parent.glob("*.part"))
 
 
-def test_what_an_orphan_published_is_adopted_not_measured_again(job: paid.Job) -> None:
-    paid.run(floor, "cpu", job, station)
+def test_what_an_orphan_published_is_adopted_not_measured_again(job: program.Job) -> None:
+    program.run(floor, "cpu", job, station)
     before = job.out.read_bytes()
-    paid.run(lambda spec, bench: pytest.fail("measured twice"), "cpu", job, station)
+    program.run(lambda spec, bench: pytest.fail("measured twice"), "cpu", job, station)
     assert job.out.read_bytes() == before
 
 
-def test_a_failure_is_a_record_with_its_remedy(job: paid.Job) -> None:
-    def fails(spec: dict, bench: Bench) -> paid.Measurement:
-        raise paid.Failed("no memory left", "close the other program")
+def test_a_failure_is_a_record_with_its_remedy(job: program.Job) -> None:
+    def fails(spec: dict, bench: Bench) -> program.Measurement:
+        raise program.Failed("no memory left", "close the other program")
 
-    paid.run(fails, "cpu", job, station)
+    program.run(fails, "cpu", job, station)
     record = records.read_record(job.out)
     assert (record["status"], record["reason"], record["remedy"]) == (
         "failed",
@@ -59,39 +62,39 @@ def test_a_failure_is_a_record_with_its_remedy(job: paid.Job) -> None:
     )
 
 
-def test_a_failed_attempt_is_planned_again_without_touching_its_record(job: paid.Job) -> None:
-    from rooflab import session
+def test_a_failed_attempt_is_planned_again_without_touching_its_record(job: program.Job) -> None:
+    from rooflab.plan import session
 
-    def fails(spec: dict, bench: Bench) -> paid.Measurement:
-        raise paid.Failed("busy", "wait")
+    def fails(spec: dict, bench: Bench) -> program.Measurement:
+        raise program.Failed("busy", "wait")
 
-    paid.run(fails, "cpu", job, station)
-    point = plan.Point("launch_floor", "cpu", "launch_floor", job.spec)
+    program.run(fails, "cpu", job, station)
+    point = measurements.Point("launch_floor", "cpu", "launch_floor", job.spec)
     [again] = session.planned_files(job.session_dir, [point])
     assert again == job.session_dir / point.file(2)
     first = job.out.read_bytes()
-    paid.run(floor, "cpu", paid.Job(job.spec, again), station)
+    program.run(floor, "cpu", program.Job(job.spec, again), station)
     assert job.out.read_bytes() == first and records.read_record(again)["attempt"] == 2
     assert session.planned_files(job.session_dir, [point]) == [again]
 
 
-def test_unsupported_is_final(job: paid.Job) -> None:
-    from rooflab import session
+def test_unsupported_is_final(job: program.Job) -> None:
+    from rooflab.plan import session
 
-    def cannot(spec: dict, bench: Bench) -> paid.Measurement:
-        raise paid.Unsupported("no such unit")
+    def cannot(spec: dict, bench: Bench) -> program.Measurement:
+        raise program.Unsupported("no such unit")
 
-    paid.run(cannot, "cpu", job, station)
-    point = plan.Point("launch_floor", "cpu", "launch_floor", job.spec)
+    program.run(cannot, "cpu", job, station)
+    point = measurements.Point("launch_floor", "cpu", "launch_floor", job.spec)
     assert session.planned_files(job.session_dir, [point]) == [job.out]
 
 
 @pytest.mark.parametrize("change", [{"name": "Other CPU"}, {"cores_physical": 4}, {"threads": 4}])
-def test_another_host_is_refused_before_measuring(job: paid.Job, change: dict) -> None:
-    paid.run(floor, "cpu", job, station)
-    other = paid.Job(job.spec, job.out.with_name(job.out.name.replace(".json", ".2.json")))
+def test_another_host_is_refused_before_measuring(job: program.Job, change: dict) -> None:
+    program.run(floor, "cpu", job, station)
+    other = program.Job(job.spec, job.out.with_name(job.out.name.replace(".json", ".2.json")))
     with pytest.raises(identity.WrongMachine, match="not the one of the session here"):
-        paid.run(lambda spec, bench: pytest.fail("measured"), "cpu", other, lambda side: station(**change))
+        program.run(lambda spec, bench: pytest.fail("measured"), "cpu", other, lambda side: station(**change))
     assert not other.out.exists()
 
 
@@ -106,18 +109,18 @@ def test_another_card_of_the_same_model_goes_on_and_another_power_limit_does_not
 
 
 def test_an_unexpected_error_writes_nothing_and_exits_non_zero(
-    job: paid.Job, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    job: program.Job, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(
         "sys.argv", ["x", "--spec", records.canonical_json(job.spec), "--out", str(job.out), "--log", "l.log"]
     )
 
-    def breaks(spec: dict, bench: Bench) -> paid.Measurement:
+    def breaks(spec: dict, bench: Bench) -> program.Measurement:
         raise RuntimeError("device lost")
 
     with pytest.raises(SystemExit) as stop:
-        paid.main(breaks, "cpu")
-    assert stop.value.code == paid.RESULTS_LOST and not job.out.exists()
+        program.main(breaks, "cpu")
+    assert stop.value.code == program.RESULTS_LOST and not job.out.exists()
     assert "device lost" in capsys.readouterr().err and "Traceback" in Path("l.log").read_text()
 
 
@@ -146,14 +149,14 @@ def test_a_device_named_in_the_config_must_be_this_machine_s() -> None:
 
 
 def test_a_gpu_s_session_name_tells_a_mig_slice_apart() -> None:
-    from rooflab.detect import gpu_slug
+    from rooflab.machine.detect import gpu_slug
 
     assert gpu_slug({"name": "NVIDIA H200", "mig": None}) == "nvidia-h200"
     assert gpu_slug({"name": "NVIDIA H200", "mig": "1g.18gb"}) == "nvidia-h200-mig-1g.18gb"
 
 
 def test_a_program_that_outlived_its_terminal_publishes_all_the_same(
-    job: paid.Job, monkeypatch: pytest.MonkeyPatch
+    job: program.Job, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Gone:
         def write(self, text: str) -> int:
@@ -163,12 +166,12 @@ def test_a_program_that_outlived_its_terminal_publishes_all_the_same(
             raise BrokenPipeError
 
     monkeypatch.setattr("sys.stdout", Gone())
-    paid.run(floor, "cpu", job, station)
+    program.run(floor, "cpu", job, station)
     assert records.read_record(job.out)["status"] == "measured"
 
 
 def test_a_disk_full_for_the_ledger_does_not_cost_the_measurement(
-    job: paid.Job, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    job: program.Job, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     append = ledger.append
 
@@ -178,26 +181,26 @@ def test_a_disk_full_for_the_ledger_does_not_cost_the_measurement(
         append(path, event, **fields)
 
     monkeypatch.setattr(ledger, "append", full)
-    paid.run(floor, "cpu", job, station)
+    program.run(floor, "cpu", job, station)
     assert records.read_record(job.out)["status"] == "measured"
     assert "end not noted (No space left on device)" in capsys.readouterr().err
 
 
 def test_ctrl_c_ends_in_one_line_and_leaves_no_record(
-    job: paid.Job, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    job: program.Job, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("sys.argv", ["x", "--spec", records.canonical_json(job.spec), "--out", str(job.out)])
 
-    def interrupted(spec: dict, bench: Bench) -> paid.Measurement:
+    def interrupted(spec: dict, bench: Bench) -> program.Measurement:
         raise KeyboardInterrupt
 
     with pytest.raises(SystemExit) as stop:
-        paid.main(interrupted, "cpu")
+        program.main(interrupted, "cpu")
     assert stop.value.code != 0 and not job.out.exists()
     assert capsys.readouterr().err == f"{job.out}: not measured: interrupted; the same command goes on from here\n"
 
 
-def test_the_shield_is_raised_once_there_is_a_result_and_before_it_is_written(job: paid.Job) -> None:
+def test_the_shield_is_raised_once_there_is_a_result_and_before_it_is_written(job: program.Job) -> None:
     seen: list[bool] = []
-    paid.run(floor, "cpu", job, station, shield=lambda: seen.append(job.out.exists()))
+    program.run(floor, "cpu", job, station, shield=lambda: seen.append(job.out.exists()))
     assert seen == [False] and job.out.exists()

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 import yaml
-from rooflab import plan
-from rooflab.configuration import checked
-from rooflab.plan import session_points
+from rooflab.plan import measurements
+from rooflab.plan.config import checked
+from rooflab.plan.measurements import session_points
 
 SHIPPED = checked(yaml.safe_load((Path(__file__).parents[1] / "config.yaml").read_text()))
 
@@ -74,7 +74,7 @@ def test_going_back_to_the_old_value_finds_the_old_files() -> None:
 
 def test_a_raised_protocol_version_is_that_stage_only(monkeypatch: pytest.MonkeyPatch) -> None:
     before = files(SHIPPED)
-    monkeypatch.setitem(plan.PROTOCOL, "bandwidth", 99)
+    monkeypatch.setitem(measurements.PROTOCOL, "bandwidth", 99)
     assert stages(files(SHIPPED) - before) == {"gpu/bandwidth", "cpu/bandwidth"}
 
 
@@ -96,7 +96,7 @@ def test_attempts_are_counted_by_their_files(tmp_path: Path) -> None:
         path = tmp_path / point.file(number)
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("{}")
-    assert [p.name for p in plan.attempts(tmp_path, point)] == [
+    assert [p.name for p in measurements.attempts(tmp_path, point)] == [
         f"device.{point.key}.json",
         f"device.{point.key}.2.json",
     ]

@@ -11,16 +11,16 @@ from typing import Any
 
 import pytest
 from drawn_sessions import above_roof, cpu_roofline, gpu_roofline
+from free.plot import STABLE
 from lab import ROOT, copy_code, edit, run
 from matplotlib import rc_context
 from matplotlib.text import Text
-from plot import STABLE
-from rooflab import words
-from rooflab.chart import draw
-from rooflab.chart_caption import caption_lines
-from rooflab.chart_style import DARK, LIGHT, Look
+from rooflab.draw.caption import caption_lines
+from rooflab.draw.figure import draw
+from rooflab.look import words
+from rooflab.look.style import DARK, LIGHT, Look
 
-PLOT = Path(__file__).resolve().parent.parent / "workflow" / "scripts" / "plot.py"
+PLOT = Path(__file__).resolve().parent.parent / "workflow" / "scripts" / "free" / "plot.py"
 NAMES = {"--png": "r.png", "--svg": "r.svg", "--dark-svg": "dark.svg", "--small-png": "small.png"}
 
 

@@ -8,9 +8,14 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from rooflab import cuda_gemm, cuda_station, environment, evidence, nvml, preflight, station
-from rooflab.cuda_faults import DeviceError
-from rooflab.preflight import FAIL, GIB, MIB, OK, WARN, Finding
+from rooflab.derive import evidence
+from rooflab.machine import nvml, preflight
+from rooflab.machine.faults import DeviceError
+from rooflab.machine.preflight import FAIL, GIB, MIB, OK, WARN, Finding
+from rooflab.measure import station
+from rooflab.measure.cuda import gemm
+from rooflab.measure.cuda import station as cuda_station
+from rooflab.record import environment
 
 Usage = namedtuple("Usage", "total used free")
 
@@ -62,7 +67,7 @@ def test_synchronous_launches_are_refused_and_the_rest_is_a_warning() -> None:
 
 
 def test_what_the_programs_unset_is_what_the_examination_says_they_unset() -> None:
-    assert set(preflight.UNSET) == set(cuda_gemm.ARITHMETIC_VARIABLES)
+    assert set(preflight.UNSET) == set(gemm.ARITHMETIC_VARIABLES)
     assert [each.level for each in preflight.unset_variables({"NVIDIA_TF32_OVERRIDE": "1"})] == [OK]
 
 

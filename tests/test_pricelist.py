@@ -9,7 +9,10 @@ from typing import Any
 
 import pytest
 import yaml
-from rooflab import bill, estimates, ledger, plan, pricelist
+from rooflab.cost import bill, estimates
+from rooflab.plan import measurements
+from rooflab.record import ledger
+from rooflab.run import pricelist
 
 CONFIG = yaml.safe_load((Path(__file__).parents[1] / "config.yaml").read_text())
 H200 = "nvidia-h200"
@@ -23,8 +26,8 @@ def with_gemm(**changed: Any) -> dict[str, Any]:
     return config(gemm=CONFIG["gemm"] | changed)
 
 
-def points(wanted: dict[str, Any] = CONFIG) -> dict[str, plan.Point]:
-    return {point.file(): point for point in plan.session_points(wanted, with_gpu=True)}
+def points(wanted: dict[str, Any] = CONFIG) -> dict[str, measurements.Point]:
+    return {point.file(): point for point in measurements.session_points(wanted, with_gpu=True)}
 
 
 def bills(results: Path, wanted: dict[str, Any], session: str = H200, keep: str = "") -> list[bill.Bill]:
@@ -32,7 +35,7 @@ def bills(results: Path, wanted: dict[str, Any], session: str = H200, keep: str 
     return bill.draw_up(files, points(wanted), wanted, results)
 
 
-def put(results: Path, point: plan.Point, **changed: Any) -> None:
+def put(results: Path, point: measurements.Point, **changed: Any) -> None:
     """A record as far as the bill looks at it."""
     record = {"stage": point.stage, "side": point.side, "name": point.name, "spec": point.spec, "series": []}
     path = results / H200 / point.file(changed.pop("attempt", 1))
@@ -75,8 +78,8 @@ def test_changed_parameters_are_named_as_the_reason(tmp_path: Path) -> None:
 def test_a_raised_protocol_is_named_as_the_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for point in points().values():
         put(tmp_path, point)
-    was = plan.PROTOCOL["decode"]
-    monkeypatch.setitem(plan.PROTOCOL, "decode", was + 1)
+    was = measurements.PROTOCOL["decode"]
+    monkeypatch.setitem(measurements.PROTOCOL, "decode", was + 1)
     [made] = bills(tmp_path, CONFIG, keep="gpu/decode")
     assert dict(made.rows[0].reasons) == {f"protocol {was} -> {was + 1}": made.jobs}
 

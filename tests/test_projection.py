@@ -3,14 +3,14 @@
 import math
 from typing import Any
 
-import model_step
-import projection
 import pytest
-from rooflab import cold_graphs, paid
-from rooflab.cuda_device import CudaDevice, open_device
-from rooflab.known_models import resolved
-from rooflab.model_theory import elementwise, products
-from rooflab.protocol import Bench
+from paid import model_step, projection
+from rooflab.measure import program as paid
+from rooflab.measure.bench import Bench
+from rooflab.measure.cuda import cold_graphs
+from rooflab.measure.cuda.device import CudaDevice, open_device
+from rooflab.plan.models import resolved
+from rooflab.theory.step import elementwise, products
 
 L2 = 60 << 20
 GIB = 1 << 30
@@ -102,8 +102,8 @@ class FakeKernel:
 
 @pytest.fixture
 def device(monkeypatch: pytest.MonkeyPatch) -> FakeDevice:
-    monkeypatch.setattr("rooflab.cuda_projection.ProjectionCase", FakeProduct)
-    monkeypatch.setattr("rooflab.cuda_elementwise.ElementwiseCase", FakeKernel)
+    monkeypatch.setattr("rooflab.measure.cuda.projection.ProjectionCase", FakeProduct)
+    monkeypatch.setattr("rooflab.measure.cuda.elementwise.ElementwiseCase", FakeKernel)
     return FakeDevice()
 
 
@@ -217,7 +217,7 @@ def card() -> CudaDevice:
 @pytest.mark.parametrize("dtype", ["fp32", "fp16", "bf16", "fp8_e4m3"])
 @pytest.mark.parametrize("sizes", [(1, 64, 128, 1), (17, 768, 3072, 1), (512, 4096, 4096, 1), (3, 128, 512, 16)])
 def test_a_product_computes_what_numpy_does(card: CudaDevice, dtype: str, sizes: tuple[int, ...]) -> None:
-    from rooflab.cuda_projection import ProjectionCase, Sizes
+    from rooflab.measure.cuda.projection import ProjectionCase, Sizes
 
     if card.compute_capability < 89 and dtype == "fp8_e4m3":
         pytest.skip("fp8 needs compute capability 8.9")

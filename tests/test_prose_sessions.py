@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 import synthetic
-from interpretation import interpret
-from rooflab.catalogue import LANGUAGES
-from rooflab.checks import interpretation_answers
-from roofline import roofline as model
+from free.interpretation import interpret
+from free.roofline import roofline as model
+from rooflab.derive.checks import interpretation_answers
+from rooflab.look.catalogue import LANGUAGES
 
 Record = dict[str, Any]
 GEMM = synthetic.H200_GEMM

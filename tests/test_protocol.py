@@ -2,7 +2,7 @@
 
 from statistics import median
 
-from rooflab.protocol import Bench
+from rooflab.measure.bench import Bench
 
 
 class Fake:

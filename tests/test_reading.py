@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import synthetic
-from roofline import roofline as model
+from free.roofline import roofline as model
 
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "tools"))

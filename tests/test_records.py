@@ -5,8 +5,8 @@ import os
 from pathlib import Path
 
 import pytest
-from rooflab import records
-from rooflab.records import RecordError, canonical_json, digest, read_record, seal, write_json
+from rooflab.record import records
+from rooflab.record.records import RecordError, canonical_json, digest, read_record, seal, write_json
 
 SPEC = {"stage": "device", "side": "cpu", "protocol": 1}
 

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 import synthetic
-from rooflab import regimes
-from rooflab.theory import Work
-from roofline import roofline
+from free.roofline import roofline
+from rooflab.derive import roof
+from rooflab.theory.work import Work
 
 MIB = 2**20
 
@@ -45,21 +45,21 @@ FLOOR = {
     ],
 )
 def test_tier(side: str, nbytes: int, cache: str | None, tier: str) -> None:
-    assert regimes.tier_of(side, nbytes, cache, 50 * MIB) == tier
+    assert roof.tier_of(side, nbytes, cache, 50 * MIB) == tier
 
 
 def test_without_a_cache_size_the_tier_is_main_memory() -> None:
-    assert regimes.tier_of("gpu", 1, "warm", None) == "HBM"
+    assert roof.tier_of("gpu", 1, "warm", None) == "HBM"
 
 
 def test_a_read_is_never_compared_with_a_copy() -> None:
-    assert regimes.memory_ceiling([COPY, READ], "gpu", "HBM") == READ
-    assert regimes.memory_ceiling([COPY], "gpu", "HBM") is None
+    assert roof.memory_ceiling([COPY, READ], "gpu", "HBM") == READ
+    assert roof.memory_ceiling([COPY], "gpu", "HBM") is None
 
 
 def test_l2_has_its_own_ceiling_where_measured() -> None:
-    assert regimes.memory_ceiling([READ, L2], "gpu", "L2") == L2
-    assert regimes.memory_ceiling([READ], "gpu", "L2") == READ
+    assert roof.memory_ceiling([READ, L2], "gpu", "L2") == L2
+    assert roof.memory_ceiling([READ], "gpu", "L2") == READ
 
 
 @pytest.mark.parametrize(
@@ -71,39 +71,39 @@ def test_l2_has_its_own_ceiling_where_measured() -> None:
     ],
 )
 def test_the_longest_limit_binds(work: Work, bound: str, seconds: float) -> None:
-    limit = regimes.binding(regimes.limits(work, "HBM", COMPUTE, READ, FLOOR))
+    limit = roof.binding(roof.limits(work, "HBM", COMPUTE, READ, FLOOR))
     assert limit is not None
     assert (limit.bound, limit.seconds) == (bound, pytest.approx(seconds))
 
 
 def test_nothing_known_binds_nothing() -> None:
-    assert regimes.binding(regimes.limits(Work(1, 1), "HBM", None, None, None)) is None
-    assert not regimes.is_above_roof(1.0, 0.0, None)
+    assert roof.binding(roof.limits(Work(1, 1), "HBM", None, None, None)) is None
+    assert not roof.is_above_roof(1.0, 0.0, None)
 
 
 @pytest.mark.parametrize(("median_s", "above"), [(1e-3, False), (1e-3 / 1.019, False), (1e-3 / 1.03, True)])
 def test_above_the_roof_means_beyond_its_spread(median_s: float, above: bool) -> None:
-    limit = regimes.binding(regimes.limits(Work(1, 10**9), "HBM", None, READ, None))
-    assert regimes.is_above_roof(median_s, 0.0, limit) is above
-    assert not regimes.is_above_roof(median_s, 0.05, limit)
+    limit = roof.binding(roof.limits(Work(1, 10**9), "HBM", None, READ, None))
+    assert roof.is_above_roof(median_s, 0.0, limit) is above
+    assert not roof.is_above_roof(median_s, 0.05, limit)
 
 
 def test_an_l2_point_is_not_judged_by_the_hbm_slope() -> None:
-    limit = regimes.binding(regimes.limits(Work(1, 10**9), "L2", None, READ, None))
+    limit = roof.binding(roof.limits(Work(1, 10**9), "L2", None, READ, None))
     assert limit is not None
     assert limit.bound == "L2"
-    assert not regimes.is_above_roof(1e-4, 0.0, limit)
+    assert not roof.is_above_roof(1e-4, 0.0, limit)
 
 
 def test_an_l2_point_is_judged_by_a_measured_l2_ceiling() -> None:
-    limit = regimes.binding(regimes.limits(Work(1, 10**9), "L2", None, L2, None))
-    assert regimes.is_above_roof(1e-4, 0.0, limit)
+    limit = roof.binding(roof.limits(Work(1, 10**9), "L2", None, L2, None))
+    assert roof.is_above_roof(1e-4, 0.0, limit)
 
 
 def test_the_floor_is_that_of_the_same_way_of_launching() -> None:
     graph = FLOOR | {"launch": "graph", "timing": "graph"}
-    assert regimes.launch_floor([graph, FLOOR], "gpu", "python", "sync_each") == FLOOR
-    assert regimes.launch_floor([FLOOR], "gpu", "graph", "graph") is None
+    assert roof.launch_floor([graph, FLOOR], "gpu", "python", "sync_each") == FLOOR
+    assert roof.launch_floor([FLOOR], "gpu", "graph", "graph") is None
 
 
 def test_regimes_of_an_h200() -> None:

@@ -15,14 +15,14 @@ from typing import Any
 
 import pytest
 from drawn_sessions import SESSIONS, cpu_roofline, gpu_roofline, t4
+from free.plot import STABLE
+from free.report_html import page
 from lab import edit, paid_files, run, session_of
 from matplotlib import rc_context
-from plot import STABLE
-from report_html import page
-from rooflab.chart import draw
+from rooflab.draw.figure import draw
 
 ROOT = Path(__file__).resolve().parent.parent
-PROGRAM = ROOT / "workflow" / "scripts" / "report_html.py"
+PROGRAM = ROOT / "workflow" / "scripts" / "free" / "report_html.py"
 COMMITTED = sorted(path.parent for path in (ROOT / "results").glob("*/roofline.json"))
 CHROMIUM = next(
     (found for name in ("chromium", "chromium-browser", "google-chrome") if (found := shutil.which(name))), None

@@ -15,8 +15,9 @@ from typing import Any
 import pytest
 import yaml
 from lab import ROOT, copy_code, edit, paid_files, pending, refused, run, start, wait_until
-from rooflab import cards, cluster, configuration, locks
-from rooflab.identity import WrongMachine
+from rooflab.machine import cards, cluster, locks
+from rooflab.plan import config as configuration
+from rooflab.record.identity import WrongMachine
 
 NODES = {"cpu-a": "lab1", "cpu-b": "lab2"}
 SINFO = "gpu01 64\ngpu02 128\ngpu01 64\n"

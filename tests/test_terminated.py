@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from free.terminated import closing
 from lab import copy_code, refused, run
-from rooflab import ledger
-from rooflab.records import RecordError
-from rooflab.summary import closing_record
-from terminated import closing
+from rooflab.explain.closing import closing_record
+from rooflab.record import ledger
+from rooflab.record.records import RecordError
 
 PAID = {"paid_s": 900.0, "usd": 0.9}
 NOW = "2026-01-02T03:04:05Z"

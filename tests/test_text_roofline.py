@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from drawn_sessions import SESSIONS, gpu_roofline, t4
-from rooflab.text_roofline import COLUMNS, ROWS, lines
+from rooflab.explain.text_roofline import COLUMNS, ROWS, lines
 
 COMMITTED = sorted((Path(__file__).resolve().parent.parent / "results").glob("*/roofline.json"))
 

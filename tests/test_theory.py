@@ -5,8 +5,8 @@ import math
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from rooflab import theory
-from rooflab.theory import Work
+from rooflab.theory import work as theory
+from rooflab.theory.work import Work
 
 COUNT = st.integers(1, 10_000)
 RATE = st.floats(1e6, 1e16)

@@ -3,8 +3,8 @@
 import json
 
 import pytest
-from rooflab import vendor
-from rooflab.vendor import GIB, PEAKS, VendorPeaks, formula_estimate, memory_estimate, table, vendor_peaks
+from rooflab.theory import vendor
+from rooflab.theory.vendor import GIB, PEAKS, VendorPeaks, formula_estimate, memory_estimate, table, vendor_peaks
 
 MIB = 2**20
 CLOCK_HZ = 1.98e9

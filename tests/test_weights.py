@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 import safetensors.numpy
 from numpy.typing import NDArray
-from rooflab.minigpt import Geometry, seeded_weights
-from rooflab.weights import load_weights, save_weights, sha256_of
+from rooflab.reference.minigpt import Geometry, seeded_weights
+from rooflab.reference.weights import load_weights, save_weights, sha256_of
 
 GEOMETRY = Geometry(layers=2, heads=2, head_dim=4, vocabulary=11, context=6)
 SUFFIXES = [".safetensors", ".npz"]

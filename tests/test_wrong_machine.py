@@ -5,9 +5,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from rooflab import cards, detect, identity, locks, nvml, paid, plan, records
-from rooflab.protocol import Bench
-from rooflab.station import Station
+from rooflab.machine import cards, detect, locks, nvml
+from rooflab.measure import program
+from rooflab.measure.bench import Bench
+from rooflab.measure.station import Station
+from rooflab.plan import measurements
+from rooflab.record import identity, records
 
 GIB = 2**30
 H200 = {
@@ -29,24 +32,24 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(cards.CARDS, raising=False)
 
 
-def job(side: str, number: int = 1) -> paid.Job:
-    point = plan.point("launch_floor", side, "launch_floor", warmups=1, iterations=10)
-    return paid.Job(point.spec, Path("results/nvidia-h200") / point.file(number))
+def job(side: str, number: int = 1) -> program.Job:
+    point = measurements.point("launch_floor", side, "launch_floor", warmups=1, iterations=10)
+    return program.Job(point.spec, Path("results/nvidia-h200") / point.file(number))
 
 
-def floor(spec: dict[str, Any], bench: Bench) -> paid.Measurement:
+def floor(spec: dict[str, Any], bench: Bench) -> program.Measurement:
     series = bench.sync_each(
         lambda: None, name="sync_each", implementation="x", warmups=1, iterations=spec["iterations"]
     )
-    return paid.Measurement(operator="empty_launch", series=[series])
+    return program.Measurement(operator="empty_launch", series=[series])
 
 
-def measured_twice(spec: dict[str, Any], bench: Bench) -> paid.Measurement:
+def measured_twice(spec: dict[str, Any], bench: Bench) -> program.Measurement:
     pytest.fail("measured on the wrong machine")
 
 
-def measure(side: str, device: dict[str, Any], number: int = 1, how: paid.Measure = floor) -> Path:
-    paid.run(how, side, job(side, number), lambda side: Station(Bench(), device))
+def measure(side: str, device: dict[str, Any], number: int = 1, how: program.Measure = floor) -> Path:
+    program.run(how, side, job(side, number), lambda side: Station(Bench(), device))
     return job(side, number).out
 
 

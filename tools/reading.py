@@ -12,11 +12,11 @@ from typing import Any, Dict
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "workflow" / "scripts"))
 
-from rooflab import catalogue, words  # noqa: E402
-from rooflab.prose_decode import rung_name  # noqa: E402
-from rooflab.session import record_files  # noqa: E402
-from roofline import load  # noqa: E402
-from roofline import roofline as model  # noqa: E402
+from free.roofline import load  # noqa: E402
+from free.roofline import roofline as model  # noqa: E402
+from rooflab.explain.decode import rung_name  # noqa: E402
+from rooflab.look import catalogue, words  # noqa: E402
+from rooflab.plan.session import record_files  # noqa: E402
 
 Record = Dict[str, Any]
 

@@ -1,6 +1,6 @@
 # The lab's last item: the instance is terminated, and what it cost. The record has no input and nothing that could make
 # it stale, so it stays; what the user said reaches it by the environment.
-from rooflab import ledger
+from rooflab.record import ledger
 
 os.environ["ROOFLAB_CLOSING"] = json.dumps(
     {each: config[each] for each in ("terminated_usd", "price_usd_per_hour")}
@@ -71,7 +71,7 @@ rule closing:
     log:
         "logs/{session}/closing.log",
     shell:
-        "python $ROOFLAB_SCRIPTS/terminated.py --session-dir results/{wildcards.session} --out {output} 2> >(tee {log} >&2)"
+        "python $ROOFLAB_SCRIPTS/free/terminated.py --session-dir results/{wildcards.session} --out {output} 2> >(tee {log} >&2)"
 
 
 # the instance is terminated, total cost: recorded once, quoted by the manifest

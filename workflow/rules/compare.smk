@@ -18,7 +18,7 @@ rule compare:
         dpi=config["plot"]["dpi"],
         results=str(RESULTS),
     shell:
-        "python $ROOFLAB_SCRIPTS/compare.py --results {params.results} --prices {params.prices:q} "
+        "python $ROOFLAB_SCRIPTS/free/compare.py --results {params.results} --prices {params.prices:q} "
         "--threshold {params.threshold} --dpi {params.dpi} --out {params.results}/compare.json 2> >(tee {log} >&2)"
 
 
@@ -30,5 +30,5 @@ rule compare_check:
         threshold=config["compare"]["threshold"],
         results=str(RESULTS),
     shell:
-        "python $ROOFLAB_SCRIPTS/compare_check.py --results {params.results} --prices {params.prices:q} "
+        "python $ROOFLAB_SCRIPTS/free/compare_check.py --results {params.results} --prices {params.prices:q} "
         "--threshold {params.threshold} 2> >(tee {log} >&2)"

@@ -1,5 +1,5 @@
 # Is this machine ready to measure? Nothing is measured, and nothing is written but the report.
-from rooflab import preflight
+from rooflab.machine import preflight
 
 
 def tell_the_doctors_report():
@@ -16,4 +16,4 @@ rule doctor:
         env=PAID,
         device=config["device"],
     shell:
-        "{params.env} python $ROOFLAB_SCRIPTS/doctor.py --device {params.device:q} --out {log:q}"
+        "{params.env} python $ROOFLAB_SCRIPTS/free/doctor.py --device {params.device:q} --out {log:q}"

@@ -19,7 +19,7 @@ rule device:
         spec=spec_of,
         env=PAID,
     shell:
-        "{params.env} python $ROOFLAB_SCRIPTS/device.py --spec {params.spec:q} --out {output:q} --log {log:q}"
+        "{params.env} python $ROOFLAB_SCRIPTS/paid/device.py --spec {params.spec:q} --out {output:q} --log {log:q}"
 
 
 rule launch_floor:
@@ -35,7 +35,7 @@ rule launch_floor:
         spec=spec_of,
         env=PAID,
     shell:
-        "{params.env} python $ROOFLAB_SCRIPTS/launch_floor.py --spec {params.spec:q} --out {output:q} --log {log:q}"
+        "{params.env} python $ROOFLAB_SCRIPTS/paid/launch_floor.py --spec {params.spec:q} --out {output:q} --log {log:q}"
 
 
 rule bandwidth:
@@ -51,7 +51,7 @@ rule bandwidth:
         spec=spec_of,
         env=PAID,
     shell:
-        "{params.env} python $ROOFLAB_SCRIPTS/bandwidth.py --spec {params.spec:q} --out {output:q} --log {log:q}"
+        "{params.env} python $ROOFLAB_SCRIPTS/paid/bandwidth.py --spec {params.spec:q} --out {output:q} --log {log:q}"
 
 
 rule peak_flops:
@@ -67,7 +67,7 @@ rule peak_flops:
         spec=spec_of,
         env=PAID,
     shell:
-        "{params.env} python $ROOFLAB_SCRIPTS/peak_flops.py --spec {params.spec:q} --out {output:q} --log {log:q}"
+        "{params.env} python $ROOFLAB_SCRIPTS/paid/peak_flops.py --spec {params.spec:q} --out {output:q} --log {log:q}"
 
 
 rule fma_peak:
@@ -83,7 +83,7 @@ rule fma_peak:
         spec=spec_of,
         env=PAID,
     shell:
-        "{params.env} python $ROOFLAB_SCRIPTS/fma_peak.py --spec {params.spec:q} --out {output:q} --log {log:q}"
+        "{params.env} python $ROOFLAB_SCRIPTS/paid/fma_peak.py --spec {params.spec:q} --out {output:q} --log {log:q}"
 
 
 rule decode_attn_gpu:
@@ -99,7 +99,7 @@ rule decode_attn_gpu:
         spec=spec_of,
         env=PAID,
     shell:
-        "{params.env} python $ROOFLAB_SCRIPTS/decode_attn_gpu.py --spec {params.spec:q} --out {output:q} --log {log:q}"
+        "{params.env} python $ROOFLAB_SCRIPTS/paid/decode_attn_gpu.py --spec {params.spec:q} --out {output:q} --log {log:q}"
 
 
 rule cpu_device:
@@ -115,7 +115,7 @@ rule cpu_device:
         spec=spec_of,
         env=PAID,
     shell:
-        "{params.env} python $ROOFLAB_SCRIPTS/cpu_device.py --spec {params.spec:q} --out {output:q} --log {log:q}"
+        "{params.env} python $ROOFLAB_SCRIPTS/paid/cpu_device.py --spec {params.spec:q} --out {output:q} --log {log:q}"
 
 
 rule cpu_launch_floor:
@@ -131,7 +131,7 @@ rule cpu_launch_floor:
         spec=spec_of,
         env=PAID,
     shell:
-        "{params.env} python $ROOFLAB_SCRIPTS/cpu_launch_floor.py --spec {params.spec:q} --out {output:q} --log {log:q}"
+        "{params.env} python $ROOFLAB_SCRIPTS/paid/cpu_launch_floor.py --spec {params.spec:q} --out {output:q} --log {log:q}"
 
 
 rule cpu_bandwidth:
@@ -147,7 +147,7 @@ rule cpu_bandwidth:
         spec=spec_of,
         env=PAID,
     shell:
-        "{params.env} python $ROOFLAB_SCRIPTS/cpu_bandwidth.py --spec {params.spec:q} --out {output:q} --log {log:q}"
+        "{params.env} python $ROOFLAB_SCRIPTS/paid/cpu_bandwidth.py --spec {params.spec:q} --out {output:q} --log {log:q}"
 
 
 rule cpu_peak_flops:
@@ -163,7 +163,7 @@ rule cpu_peak_flops:
         spec=spec_of,
         env=PAID,
     shell:
-        "{params.env} python $ROOFLAB_SCRIPTS/cpu_peak_flops.py --spec {params.spec:q} --out {output:q} --log {log:q}"
+        "{params.env} python $ROOFLAB_SCRIPTS/paid/cpu_peak_flops.py --spec {params.spec:q} --out {output:q} --log {log:q}"
 
 
 rule cpu_decode_attn:
@@ -179,4 +179,4 @@ rule cpu_decode_attn:
         spec=spec_of,
         env=PAID,
     shell:
-        "{params.env} python $ROOFLAB_SCRIPTS/cpu_decode_attn.py --spec {params.spec:q} --out {output:q} --log {log:q}"
+        "{params.env} python $ROOFLAB_SCRIPTS/paid/cpu_decode_attn.py --spec {params.spec:q} --out {output:q} --log {log:q}"

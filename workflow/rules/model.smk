@@ -1,21 +1,29 @@
 # The free model: from records to the numbers. Data and code are inputs: an edit here costs nothing and is never missed.
-CODE = os.path.relpath(SCRIPTS)
-ROOMS = sorted(
-    os.path.relpath(p)
-    for p in SCRIPTS.glob("rooflab/*.py")
-    if not p.name.startswith("cuda_")
+DERIVATION = (
+    "rooflab/derive",
+    "rooflab/theory",
+    "rooflab/plan",
+    "rooflab/record",
+    "rooflab/reference",
+    "rooflab/data/*.csv",
+    "rooflab/data/geometries.yaml",
 )
+
+
+def code_of(*parts):
+    """The code a free rule depends on: programs, folders with all that lies in them, patterns of data files."""
+    found = [
+        path
+        for part in parts
+        for path in SCRIPTS.glob(part if "." in part else f"{part}/**/*.py")
+    ]
+    return sorted(os.path.relpath(path) for path in found)
 
 
 rule device_query:
     input:
         records=records_of,
-        code=[
-            f"{CODE}/device_query.py",
-            f"{CODE}/roofline.py",
-            *ROOMS,
-            f"{CODE}/rooflab/data/vendor_peaks.csv",
-        ],
+        code=code_of("free/device_query.py", "free/roofline.py", *DERIVATION),
     output:
         "results/{session}/device_query.json",
     log:
@@ -23,19 +31,14 @@ rule device_query:
     params:
         plan=planned_of,
     shell:
-        "python $ROOFLAB_SCRIPTS/device_query.py --session-dir results/{wildcards.session} --records {input.records} "
+        "python $ROOFLAB_SCRIPTS/free/device_query.py --session-dir results/{wildcards.session} --records {input.records} "
         "--planned {params.plan:q} --out {output} 2> >(tee {log} >&2)"
 
 
 rule peak_flops_summary:
     input:
         records=records_of,
-        code=[
-            f"{CODE}/peak_flops_summary.py",
-            f"{CODE}/roofline.py",
-            *ROOMS,
-            f"{CODE}/rooflab/data/vendor_peaks.csv",
-        ],
+        code=code_of("free/peak_flops_summary.py", "free/roofline.py", *DERIVATION),
     output:
         "results/{session}/peak_flops.json",
     log:
@@ -43,19 +46,14 @@ rule peak_flops_summary:
     params:
         plan=planned_of,
     shell:
-        "python $ROOFLAB_SCRIPTS/peak_flops_summary.py --session-dir results/{wildcards.session} --records {input.records} "
+        "python $ROOFLAB_SCRIPTS/free/peak_flops_summary.py --session-dir results/{wildcards.session} --records {input.records} "
         "--planned {params.plan:q} --out {output} 2> >(tee {log} >&2)"
 
 
 rule roofline:
     input:
         records=records_of,
-        code=[
-            f"{CODE}/roofline.py",
-            *ROOMS,
-            f"{CODE}/rooflab/data/vendor_peaks.csv",
-            f"{CODE}/rooflab/data/geometries.yaml",
-        ],
+        code=code_of("free/roofline.py", *DERIVATION),
         given=[config["cpu"]["roofline_file"]] if config["cpu"]["roofline_file"] else [],
     output:
         "results/{session}/roofline.json",
@@ -64,5 +62,5 @@ rule roofline:
     params:
         plan=planned_of,
     shell:
-        "python $ROOFLAB_SCRIPTS/roofline.py --session-dir results/{wildcards.session} --records {input.records} "
+        "python $ROOFLAB_SCRIPTS/free/roofline.py --session-dir results/{wildcards.session} --records {input.records} "
         "--planned {params.plan:q} --cpu-roofline={input.given:q} --out {output} 2> >(tee {log} >&2)"

@@ -2,7 +2,7 @@
 # and the page of each model that a session holds records of.
 from types import SimpleNamespace
 
-from rooflab import model_plan
+from rooflab.plan import operators as model_plan
 
 
 wildcard_constraints:
@@ -22,7 +22,7 @@ rule model_attention:
         spec=spec_of,
         env=PAID,
     shell:
-        "{params.env} python $ROOFLAB_SCRIPTS/model_attention.py --spec {params.spec:q} --out {output:q} --log {log:q}"
+        "{params.env} python $ROOFLAB_SCRIPTS/paid/model_attention.py --spec {params.spec:q} --out {output:q} --log {log:q}"
 
 
 rule model_step:
@@ -38,7 +38,7 @@ rule model_step:
         spec=spec_of,
         env=PAID,
     shell:
-        "{params.env} python $ROOFLAB_SCRIPTS/model_step.py --spec {params.spec:q} --out {output:q} --log {log:q}"
+        "{params.env} python $ROOFLAB_SCRIPTS/paid/model_step.py --spec {params.spec:q} --out {output:q} --log {log:q}"
 
 
 rule projection:
@@ -54,7 +54,7 @@ rule projection:
         spec=spec_of,
         env=PAID,
     shell:
-        "{params.env} python $ROOFLAB_SCRIPTS/projection.py --spec {params.spec:q} --out {output:q} --log {log:q}"
+        "{params.env} python $ROOFLAB_SCRIPTS/paid/projection.py --spec {params.spec:q} --out {output:q} --log {log:q}"
 
 
 def model_files(session_name, names):
@@ -67,30 +67,24 @@ def model_files(session_name, names):
 rule model_table:
     input:
         roofline="results/{session}/roofline.json",
-        code=[
-            f"{CODE}/model_table.py",
-            f"{CODE}/rooflab/model_lines.py",
-            f"{CODE}/rooflab/words.py",
-        ],
+        code=code_of(
+            "free/model_table.py", "rooflab/explain", "rooflab/look", "rooflab/record"
+        ),
     output:
         "results/{session}/model_{model}.md",
     log:
         "logs/{session}/model_{model}.log",
     shell:
-        "python $ROOFLAB_SCRIPTS/model_table.py --roofline {input.roofline} --name {wildcards.model} --out {output} "
+        "python $ROOFLAB_SCRIPTS/free/model_table.py --roofline {input.roofline} --name {wildcards.model} --out {output} "
         "2> >(tee {log} >&2)"
 
 
 rule model_chart:
     input:
         roofline="results/{session}/roofline.json",
-        code=[
-            f"{CODE}/model_chart.py",
-            f"{CODE}/plot.py",
-            f"{CODE}/rooflab/chart_model.py",
-            f"{CODE}/rooflab/chart_style.py",
-            f"{CODE}/rooflab/words.py",
-        ],
+        code=code_of(
+            "free/model_chart.py", "free/plot.py", "rooflab/draw", "rooflab/look"
+        ),
     output:
         png="results/{session}/model_{model}.png",
         svg="results/{session}/model_{model}.svg",
@@ -99,5 +93,5 @@ rule model_chart:
     params:
         dpi=config["plot"]["dpi"],
     shell:
-        "python $ROOFLAB_SCRIPTS/model_chart.py --roofline {input.roofline} --name {wildcards.model} --png {output.png} "
+        "python $ROOFLAB_SCRIPTS/free/model_chart.py --roofline {input.roofline} --name {wildcards.model} --png {output.png} "
         "--svg {output.svg} --dpi {params.dpi} 2> >(tee {log} >&2)"

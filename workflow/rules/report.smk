@@ -1,19 +1,13 @@
 # The picture, the prose and the manifest. They compute nothing: roofline.json is what they say.
 from snakemake.settings.enums import Quietness
 
-TEXTS = sorted(os.path.relpath(p) for p in SCRIPTS.glob("rooflab/data/texts_*.yaml"))
+TEXTS = "rooflab/data/texts_*.yaml"
 
 
 rule draw:
     input:
         roofline="results/{session}/roofline.json",
-        code=[
-            f"{CODE}/plot.py",
-            f"{CODE}/rooflab/words.py",
-            f"{CODE}/rooflab/catalogue.py",
-            *sorted(os.path.relpath(p) for p in SCRIPTS.glob("rooflab/chart*.py")),
-            *TEXTS,
-        ],
+        code=code_of("free/plot.py", "rooflab/draw", "rooflab/look", TEXTS),
     output:
         png=report(
             "results/{session}/roofline.png",
@@ -30,7 +24,7 @@ rule draw:
         title=lambda wc: config["plot"]["title"] or "",  # as it is: braces in it name no wildcard
         language=config["language"],
     shell:
-        "python $ROOFLAB_SCRIPTS/plot.py --roofline {input.roofline} --png {output.png} --svg {output.svg} "
+        "python $ROOFLAB_SCRIPTS/free/plot.py --roofline {input.roofline} --png {output.png} --svg {output.svg} "
         "--dark-svg {output.dark} --small-png {output.small} --dpi {params.dpi} --title={params.title:q} "
         "--language {params.language} 2> >(tee {log} >&2)"
 
@@ -38,13 +32,7 @@ rule draw:
 rule interpretation:
     input:
         roofline="results/{session}/roofline.json",
-        code=[
-            f"{CODE}/interpretation.py",
-            f"{CODE}/rooflab/words.py",
-            f"{CODE}/rooflab/catalogue.py",
-            *sorted(os.path.relpath(p) for p in SCRIPTS.glob("rooflab/prose*.py")),
-            *TEXTS,
-        ],
+        code=code_of("free/interpretation.py", "rooflab/explain", "rooflab/look", TEXTS),
     output:
         report(
             "results/{session}/interpretation.md",
@@ -56,7 +44,7 @@ rule interpretation:
     params:
         language=config["language"],
     shell:
-        "python $ROOFLAB_SCRIPTS/interpretation.py --roofline {input.roofline} --language {params.language} "
+        "python $ROOFLAB_SCRIPTS/free/interpretation.py --roofline {input.roofline} --language {params.language} "
         "--out {output} 2> >(tee {log} >&2)"
 
 
@@ -69,7 +57,9 @@ rule manifest:
             if name not in ("manifest.json", "report.html")
         ],
         closing=lambda wc: closing_of(wc),
-        code=[f"{CODE}/manifest.py", f"{CODE}/roofline.py", *ROOMS],
+        code=code_of(
+            "free/manifest.py", "free/roofline.py", "rooflab/explain", *DERIVATION
+        ),
     output:
         "results/{session}/manifest.json",
     log:
@@ -77,7 +67,7 @@ rule manifest:
     params:
         plan=planned_of,
     shell:
-        "python $ROOFLAB_SCRIPTS/manifest.py --session-dir results/{wildcards.session} --records {input.records} "
+        "python $ROOFLAB_SCRIPTS/free/manifest.py --session-dir results/{wildcards.session} --records {input.records} "
         "--planned {params.plan:q} --out {output} 2> >(tee {log} >&2)"
 
 
@@ -87,15 +77,13 @@ rule report_html:
         svg="results/{session}/roofline.svg",
         prose="results/{session}/interpretation.md",
         manifest="results/{session}/manifest.json",
-        code=[
-            f"{CODE}/report_html.py",
-            f"{CODE}/rooflab/words.py",
-            f"{CODE}/rooflab/catalogue.py",
-            f"{CODE}/rooflab/chart_style.py",
-            *sorted(os.path.relpath(p) for p in SCRIPTS.glob("rooflab/report_*.py")),
-            *sorted(os.path.relpath(p) for p in SCRIPTS.glob("rooflab/data/report.*")),
-            *TEXTS,
-        ],
+        code=code_of(
+            "free/report_html.py",
+            "rooflab/explain",
+            "rooflab/look",
+            "rooflab/data/report.*",
+            TEXTS,
+        ),
     output:
         report(
             "results/{session}/report.html",
@@ -107,7 +95,7 @@ rule report_html:
     params:
         language=config["language"],
     shell:
-        "python $ROOFLAB_SCRIPTS/report_html.py --roofline {input.roofline} --svg {input.svg} --prose {input.prose} "
+        "python $ROOFLAB_SCRIPTS/free/report_html.py --roofline {input.roofline} --svg {input.svg} --prose {input.prose} "
         "--manifest {input.manifest} --language {params.language} --out {output} 2> >(tee {log} >&2)"
 
 

@@ -10,19 +10,13 @@ from pathlib import Path
 SCRIPTS = Path(workflow.basedir) / "workflow" / "scripts"
 sys.path.insert(0, str(SCRIPTS))
 
-from rooflab import (
-    cards,
-    cluster,
-    configuration,
-    console,
-    detect,
-    guard,
-    plan,
-    pricelist,
-    records,
-    session,
-    summary,
-)
+from rooflab.explain import closing as summary
+from rooflab.machine import cards, cluster, detect
+from rooflab.plan import config as configuration
+from rooflab.plan import measurements as plan
+from rooflab.plan import session
+from rooflab.record import records
+from rooflab.run import console, guard, pricelist
 from snakemake_interface_executor_plugins.settings import ExecMode
 
 try:
@@ -34,6 +28,9 @@ except (configuration.ConfigError, cluster.ClusterError) as error:
 # jobs use the interpreter that runs Snakemake, and rule texts stay the same on every machine
 os.environ["PATH"] = os.path.dirname(sys.executable) + os.pathsep + os.environ["PATH"]
 os.environ["ROOFLAB_SCRIPTS"] = str(SCRIPTS)
+os.environ["PYTHONPATH"] = os.pathsep.join(
+    filter(None, [str(SCRIPTS), os.environ.get("PYTHONPATH")])
+)
 if workflow.exec_mode == ExecMode.DEFAULT:  # a submitted job is handed it
     os.environ["ROOFLAB_COMMAND"] = " ".join(
         ["snakemake", *(os.path.basename(each) for each in sys.argv[1:])]

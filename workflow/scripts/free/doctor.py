@@ -1,0 +1,171 @@
+"""Examines the machine as a measurement would find it: what is here, what is missing, what would change the numbers.
+
+Measures nothing and writes one report. `snakemake --cores 1 doctor` runs it.
+"""
+
+import argparse
+import os
+import platform
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy  # noqa: F401  (loads the BLAS that the CPU's part of a session measures)
+from rooflab.machine import detect, faults, host_cpu, locks, nvml, preflight
+from rooflab.machine.preflight import FAIL, GIB, OK, WARN, Finding
+from rooflab.record import environment, identity
+
+RESULTS = Path("results")
+
+
+def examine(device: str, variables: Mapping[str, str]) -> list[Finding]:
+    """Everything there is to find for the config's `device`; what cannot be looked at is a failure, not an end."""
+    return [
+        *_looked_at("machine", lambda: machine(device)),
+        *_looked_at("cpu", cpu),
+        *_looked_at("packages", lambda: packages(faults.installed_packages())),
+        *_looked_at("disk", lambda: [*preflight.host(RESULTS), preflight.room("log", preflight.nearest(Path("logs")))]),
+        *_looked_at("variables", lambda: gpu_variables(device, variables)),
+        *_looked_at("gpu", lambda: gpu(device)),
+    ]
+
+
+def _looked_at(topic: str, look: Callable[[], list[Finding]]) -> list[Finding]:
+    try:
+        return look()
+    except Exception as error:
+        text = f"could not be looked at: {type(error).__name__}: {error}"
+        return [Finding(FAIL, topic, text, "this is a fault of the examination itself: report it with this line")]
+
+
+def machine(device: str) -> list[Finding]:
+    """What a run would measure here."""
+    try:
+        chosen = detect.chosen(device, RESULTS)
+        if chosen.is_gpu:
+            identity.check_named(chosen.slug, _live_gpu())
+    except (detect.DetectionError, identity.WrongMachine) as error:
+        return [Finding(FAIL, "machine", str(error))]
+    kind = "a GPU session" if chosen.is_gpu else f"a CPU session ({_why_no_gpu(device)})"
+    return [Finding(OK, "machine", f"{chosen.slug}: {kind}")]
+
+
+def _live_gpu() -> str:
+    try:
+        seen = nvml.visible(nvml.list_gpus(), os.environ.get("CUDA_VISIBLE_DEVICES"))
+    except nvml.NvmlError:
+        seen = []
+    return detect.gpu_slug(seen[0]) if seen else "not to be found"
+
+
+def _why_no_gpu(device: str) -> str:
+    return "as the config's device says" if device == "cpu" else "no NVIDIA device here"
+
+
+def cpu() -> list[Finding]:
+    """The host: its model, its memory, its BLAS, and whether something else keeps it busy."""
+    told, free = host_cpu.describe(), host_cpu.available_bytes()
+    found = [
+        Finding(
+            OK, "cpu", f"{told['model']}: {told['cores_physical']} cores, {told['threads']} threads, {told['simd']}"
+        ),
+        *[Finding(OK, "cpu", f"BLAS: {_blas(pool)}") for pool in host_cpu.blas_threads()],
+    ]
+    if told["dram_bytes"] and free:
+        found.append(Finding(OK, "cpu", f"{free / GIB:.1f} of {told['dram_bytes'] / GIB:.1f} GiB of memory are free"))
+    return [*found, load(os.getloadavg()[0], told["threads"])]
+
+
+def _blas(pool: Mapping[str, Any]) -> str:
+    return f"{pool['name']} {pool['version']} ({pool['architecture']}), {pool['num_threads']} threads"
+
+
+def load(one_minute: float, threads: int) -> Finding:
+    """Whether other programs compute on this host."""
+    if one_minute > threads / 2:
+        text = f"this host has been busy: load {one_minute:.1f} in the last minute, on {threads} threads"
+        return Finding(WARN, "cpu", text, "see that nothing else runs while the CPU's part of a session is measured")
+    return Finding(OK, "cpu", f"the host is idle enough: load {one_minute:.1f} on {threads} threads")
+
+
+def packages(installed: Mapping[str, str]) -> list[Finding]:
+    """Python, what the project needs, and CuPy with the CUDA libraries installed beside it."""
+    known = [name for name in environment.PACKAGES if name.replace("_", "-") in installed]
+    listed = ", ".join(f"{name} {installed[name.replace('_', '-')]}" for name in known)
+    found = [Finding(OK, "packages", f"Python {platform.python_version()}; {listed}")]
+    try:
+        faults.refuse_two_cupys(installed)
+    except faults.DeviceError as error:
+        found.append(Finding(FAIL, "packages", error.message, error.remedy))
+    stray = faults.stray_wheels(installed)
+    if stray:
+        text = f"CUDA libraries of another major release than CuPy's are installed: {', '.join(stray)}"
+        remedy = "keep one CUDA major in an environment: make setup GPU=1 in a fresh .venv"
+        found.append(Finding(WARN, "packages", text, remedy))
+    return found
+
+
+def gpu_variables(device: str, variables: Mapping[str, str]) -> list[Finding]:
+    """The variables that matter where a GPU is measured."""
+    if not wants_gpu(device):
+        return []
+    return [*preflight.gpu_variables(variables), *preflight.unset_variables(variables)]
+
+
+def gpu(device: str) -> list[Finding]:
+    """The GPUs that the driver lists, then CUDA; nothing where no GPU would be measured."""
+    if not wants_gpu(device):
+        return []
+    return [*driver(), *cuda()]
+
+
+def wants_gpu(device: str) -> bool:
+    """Whether a GPU would be measured, or should be and cannot."""
+    if device != "auto":
+        return device != "cpu" and not device.startswith("cpu-")
+    try:
+        return bool(nvml.list_gpus()) or detect.has_nvidia_hardware()
+    except nvml.NvmlError:
+        return detect.has_nvidia_hardware()
+
+
+def driver() -> list[Finding]:
+    """What NVML lists, and which of it CUDA shows."""
+    try:
+        gpus = nvml.list_gpus()
+    except nvml.NvmlError as error:
+        return [Finding(FAIL, "driver", str(error), error.remedy)]
+    shown = nvml.visible(gpus, os.environ.get("CUDA_VISIBLE_DEVICES"))
+    return [Finding(OK, "driver", f"{each['name']}, {each['uuid']}{_place(each, shown)}") for each in gpus]
+
+
+def _place(each: nvml.Gpu, shown: list[nvml.Gpu]) -> str:
+    part = f", MIG {each['mig']}" if each["mig"] else ""
+    if each not in shown:
+        return f"{part}: hidden from CUDA"
+    return f"{part}: the one that is measured" if each is shown[0] else part
+
+
+def cuda() -> list[Finding]:
+    """CUDA and CuPy, unless a measurement is at work on this host, which would suffer."""
+    alone = locks.take(locks.host_lock("host"), wait=False)
+    if alone is None:
+        return [Finding(WARN, "cuda", "a measurement is going on here: the GPU was left alone", "ask again after it")]
+    with alone:
+        from rooflab.measure.cuda.preflight import examine as examine_cuda
+
+        return examine_cuda()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--device", default="auto")
+    parser.add_argument("--out", required=True, type=Path)
+    arguments = parser.parse_args()
+    found = examine(arguments.device, os.environ)
+    arguments.out.parent.mkdir(parents=True, exist_ok=True)
+    arguments.out.write_text(preflight.report(found), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

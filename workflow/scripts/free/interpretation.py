@@ -1,0 +1,67 @@
+"""Writes `interpretation.md`: three paragraphs by rule from the answers in `roofline.json`. Computes nothing."""
+
+import argparse
+import json
+import os
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from rooflab.explain.prose import notes, paragraph
+from rooflab.look import catalogue
+
+PARAGRAPHS = ("gemm", "decode", "cpu")
+
+
+def leaves(answer: Mapping[str, Any], prefix: str = "") -> dict[str, float]:
+    """Every number of an answer by its dotted path."""
+    found: dict[str, float] = {}
+    for key, value in answer.items():
+        if isinstance(value, Mapping):
+            found |= leaves(value, f"{prefix}{key}.")
+        elif isinstance(value, int | float) and not isinstance(value, bool):
+            found[prefix + key] = value
+    return found
+
+
+def figures(answer: Mapping[str, Any]) -> str:
+    """The comment that lists every number the paragraph draws on, as key=value in SI base units."""
+    listed = " ".join(f"{key}={value:.6g}" for key, value in leaves(answer).items())
+    return f"<!-- figures: {listed} -->" if listed else "<!-- figures: none -->"
+
+
+def interpret(roofline: dict[str, Any], language: str = "en") -> str:
+    """The whole text. Raises ValueError for a file that is no roofline and for a language without texts."""
+    if roofline.get("schema") != "roofline":
+        seen = roofline.get("schema")
+        raise ValueError(f"schema is {seen!r}, expected 'roofline': pass the roofline.json of a session")
+    device = (roofline["devices"][roofline["main_side"]] or {}).get("name", roofline["session"])
+    blocks = [catalogue.text("prose.title", language, device=device)]
+    for part in PARAGRAPHS:
+        blocks.append(f"{paragraph(part, roofline, language)}\n{figures(roofline['answers'][part])}")
+    blocks.append(notes(roofline, language))
+    return "\n\n".join(block for block in blocks if block) + "\n"
+
+
+def write(path: Path, text: str) -> None:
+    """Writes a part file beside `path`, then renames it: a text that exists is complete."""
+    handle, part = tempfile.mkstemp(dir=path.parent)
+    with os.fdopen(handle, "w", encoding="utf-8") as stream:
+        stream.write(text)
+    os.chmod(part, 0o644)
+    os.replace(part, path)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--roofline", type=Path, required=True)
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--language", choices=catalogue.LANGUAGES, default="en")
+    arguments = parser.parse_args()
+    roofline = json.loads(arguments.roofline.read_text(encoding="utf-8"))
+    write(arguments.out, interpret(roofline, arguments.language))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,155 @@
+"""`manifest.json`: what it takes to trust or repeat the session, nothing private, and the stop conditions."""
+
+import hashlib
+import json
+import os
+import platform
+import sys
+from collections.abc import Iterable, Mapping
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from free.roofline import command_line, read_plan
+from rooflab.derive.checks import interpretation_answers, manifest_complete, plot_complete
+from rooflab.derive.evidence import environments, facts, holes, notes, select
+from rooflab.explain import closing
+from rooflab.record import ledger
+from rooflab.record.records import RecordError, read_sealed, write_json
+
+Record = dict[str, Any]
+
+CHECK_ORDER = (
+    "gemm_within_30_percent",
+    "decode_sequences",
+    "plot_complete",
+    "interpretation_answers",
+    "manifest_complete",
+    "points_below_roof",
+)
+REQUIRED = (
+    "session",
+    "devices",
+    "environment.python",
+    "environment.git",
+    "measurements",
+    "results",
+    "paid.stages",
+)
+OWN_NAMES = {"manifest.json", "report.html"}  # the report quotes the manifest
+
+
+def manifest(
+    session: str,
+    records: Mapping[str, Record],
+    plan: Iterable[Record],
+    paid: Mapping[str, Any],
+    results: list[Record],
+    terminated: Record | None = None,
+) -> Record:
+    """The manifest without its checks. `environment` quotes the records; this machine stands under `rendered_by`.
+
+    `terminated` quotes the record that the instance is terminated, null while there is none.
+    """
+    planned = list(plan)
+    used = select(records, planned)
+    return {
+        "schema": "manifest",
+        "schema_version": 1,
+        "session": session,
+        "devices": {side: known for side in ("gpu", "cpu") if (known := _device(used, side))},
+        "environment": _nested(environments(used.values())),
+        "measurements": [_measurement(file, record) for file, record in used.items()],
+        "results": results,
+        "paid": dict(paid),
+        "terminated": terminated,
+        "holes": holes(used, planned),
+        "notes": notes(used, planned),
+        "rendered_by": rendered_by(),
+    }
+
+
+def checks(made: Record, roofline: Record, svg: str | None, prose: str | None) -> list[Record]:
+    """The five stop conditions of the lab in its order, then whether any point beats its roof."""
+    known = [
+        *roofline["checks"],
+        plot_complete(roofline, svg),
+        interpretation_answers(roofline, prose),
+        manifest_complete(made, REQUIRED),
+    ]
+    return sorted(known, key=lambda check: CHECK_ORDER.index(check["name"]))
+
+
+def result_files(session_dir: Path) -> list[Record]:
+    """SHA-256 of every file of the session but the manifest itself and unfinished part files."""
+    paths = [path for path in session_dir.rglob("*") if path.is_file() and path.name not in OWN_NAMES]
+    files = {path.relative_to(session_dir).as_posix(): path for path in paths if path.suffix != ".part"}
+    return [
+        {"file": file, "sha256": hashlib.sha256(path.read_bytes()).hexdigest()} for file, path in sorted(files.items())
+    ]
+
+
+def rendered_by() -> Record:
+    """The machine that wrote the free files: it need not be the one that measured."""
+    return {
+        "python": platform.python_version(),
+        "platform": f"{platform.system()} {platform.machine()}",
+        "numpy": version("numpy"),
+    }
+
+
+def _device(records: Mapping[str, Record], side: str) -> Record | None:
+    known = facts(records, side)
+    if known is None:
+        return None
+    uuids = {r["device"].get("uuid") for r in records.values() if r["side"] == side}
+    return known | {"uuids": sorted(uuid for uuid in uuids if uuid)}
+
+
+def _measurement(file: str, record: Record) -> Record:
+    kept = ("stage", "side", "name", "status", "reason", "attempt", "spec", "started_at", "seconds", "sha256")
+    return {"file": file} | {key: record[key] for key in kept}
+
+
+def _nested(flat: Mapping[str, list[Any]]) -> Record:
+    """Dotted names as nested mappings."""
+    tree: Record = {}
+    for name, values in flat.items():
+        *groups, leaf = name.split(".")
+        place = tree
+        for group in groups:
+            place = place.setdefault(group, {})
+        place[leaf] = values
+    return tree
+
+
+def _text(path: Path) -> str | None:
+    return path.read_text(encoding="utf-8") if path.exists() else None
+
+
+def _closing(path: Path) -> Record | None:
+    try:
+        return closing.closing_record(path)
+    except RecordError as error:
+        sys.exit(str(error))
+
+
+def main() -> None:
+    given = command_line(__doc__).parse_args()
+    folder = given.session_dir
+    made = manifest(
+        folder.resolve().name,
+        # held against their schema when roofline.json was made of them
+        {path.relative_to(folder).as_posix(): read_sealed(path) for path in sorted(given.records)},
+        read_plan(given.planned),
+        ledger.summary(folder / "ledger.jsonl", alive=os.environ.get("ROOFLAB_RUN")),
+        result_files(folder),
+        _closing(folder / "terminated.json"),
+    )
+    roofline = json.loads((folder / "roofline.json").read_text(encoding="utf-8"))
+    found = checks(made, roofline, _text(folder / "roofline.svg"), _text(folder / "interpretation.md"))
+    write_json(given.out, made | {"checks": found})
+
+
+if __name__ == "__main__":
+    main()

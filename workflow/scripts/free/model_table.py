@@ -1,0 +1,191 @@
+"""The page of one model: `roofline.json` -> `model_<name>.md`. Figures are quoted, not computed."""
+
+import argparse
+import json
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+from rooflab.explain.model_line import count
+from rooflab.look import words
+from rooflab.record.records import write_text
+
+Record = dict[str, Any]
+NOTHING = "–"
+BOUNDS = {"launch": "launch floor", "compute": "computing"}
+
+
+def page(roofline: Record, name: str) -> str:
+    """The whole page in Markdown: every way of serving the model that was measured, or what is missing."""
+    found = [model for model in roofline["models"] if model["name"] == name]
+    lines = [f"# {name} on {_device(roofline)}", ""]
+    if not found:
+        lines += ["Nothing of this model is measured yet: `snakemake --cores 1` with it under `operators:`.", ""]
+    for model in found:
+        lines += _section(model)
+    lines += _walks(roofline["sweeps"]) + _holes(roofline["holes"], name)
+    return "\n".join(lines)
+
+
+def _device(roofline: Record) -> str:
+    gpu = roofline["devices"]["gpu"]
+    return str(gpu["name"]) if gpu else str(roofline["session"])
+
+
+def _section(model: Record) -> list[str]:
+    return [
+        f"## Weights in {model['dtype']}, cache in {model['kv_dtype']}",
+        "",
+        *_summary(model),
+        "",
+        "### One step: a token for each sequence",
+        "",
+        *_table(
+            ("S", "batch", "ms/token", "by the roof", "tokens/s", "by the roof", "of the roof", "bound", "attention", "fits"),
+            map(_step_row, model["steps"]),
+        ),
+        "",
+        "ms/token is the time between two tokens of a sequence: the measured times of all parts, each times its layers. `fits`: "
+        "weights and cache of all layers beside each other in this card's memory; where they do not, the parts were still "
+        "measured layer by layer.",
+        "",
+        *_missing(model["steps"]),
+        "### Attention, one layer",
+        "",
+        *_table(PART_HEAD, (_part_row(p) for p in model["operators"] if p["kind"] == "attention")),
+        "",
+        "### The other parts, one occurrence",
+        "",
+        *_table(PART_HEAD, (_part_row(p) for p in model["operators"] if p["kind"] != "attention")),
+        "",
+        f"Left out: {'; '.join(model['left_out'])}.",
+        "",
+    ]  # fmt: skip
+
+
+PART_HEAD = ("part", "batch", "S", "times", "measured", "by the roof", "of the roof", "FLOP/byte", "bound", "achieved")
+
+
+def _part_row(point: Record) -> tuple[str, ...]:
+    return (
+        point["part"],
+        str(point["batch"]),
+        _told(point["length"], str),
+        _told(point["count"], str),
+        _told(point["median_s"], words.seconds),
+        _told(point["attainable_s"], words.seconds),
+        _told(point["fraction_of_attainable"], words.percent),
+        words.significant(point["intensity"]),
+        _bound(point["bound_by"]),
+        _told(point["achieved_flop_per_s"], words.flop_per_s),
+    )
+
+
+def _step_row(step: Record) -> tuple[str, ...]:
+    return (
+        str(step["sequence"]),
+        str(step["batch"]),
+        _told(step["measured_s"], _milliseconds),
+        _told(step["attainable_s"], _milliseconds),
+        _told(step["tokens_per_s"], count),
+        _told(step["attainable_tokens_per_s"], count),
+        _told(step["fraction_of_attainable"], words.percent),
+        _bound(step["bound_by"]),
+        _told(step["attention_share"], words.percent),
+        {True: "yes", False: f"no, {words.nbytes(step['memory_bytes_asked'])}", None: NOTHING}[step["fits"]],
+    )
+
+
+def _summary(model: Record) -> list[str]:
+    sizes = model["geometry"]
+    if sizes["latent"]:
+        heads = f"{sizes['heads']} heads on a latent of {sizes['latent']['rank']} + {sizes['latent']['rope_dim']}"
+    else:
+        heads = f"{sizes['heads']} query heads on {sizes['kv_heads']} KV heads of {sizes['head_dim']}"
+    source = f" Geometry: {model['source']}" if model["source"] else ""
+    window = f" {sizes['window_layers']} layers see the last {sizes['window']} tokens only." if sizes["window"] else ""
+    turn = "The products alone turn compute-bound by the roof "
+    lines = [
+        f"{sizes['layers']} layers of width {sizes['width']}, {heads}.{window}{source}",
+        "",
+        f"Weights: {words.nbytes(model['weight_bytes'])}. {turn}{_from_batch(model['compute_bound_batch'])}.",
+        "",
+    ]
+    head = ("S", "cache per sequence", "sequences that fit", "whole step compute-bound")
+    return lines + _table(head, map(_context_row, model["contexts"]))
+
+
+def _context_row(context: Record) -> tuple[str, ...]:
+    return (
+        str(context["sequence"]),
+        words.nbytes(context["cache_bytes_per_sequence"]),
+        _told(context["sequences_that_fit"], str),
+        _from_batch(context["compute_bound_batch"]),
+    )
+
+
+def _from_batch(batch: int | None) -> str:
+    return "at no batch" if batch is None else f"from batch {batch}"
+
+
+def _missing(steps: list[Record]) -> list[str]:
+    """What keeps a step from being summed."""
+    parts = sorted({part for step in steps for part in step["missing"]})
+    return [f"Not measured, so that a step with it has no sum: {', '.join(parts)}.", ""] if parts else []
+
+
+def _walks(sweeps: list[Record]) -> list[str]:
+    """Whether the roof itself holds: one product over many batches, and where it lies furthest below."""
+    judged = [sweep for sweep in sweeps if sweep["largest_gap"]]
+    if not judged:
+        return []
+    head = ("dtype", "product", "batches", "furthest below the roof at batch", "FLOP/byte", "of the roof there")
+    told = "One product over many batches: how closely it follows min(slope, ceiling)."
+    return ["## The walk up the slope", "", told, "", *_table(head, map(_walk_row, judged)), ""]
+
+
+def _walk_row(sweep: Record) -> tuple[str, ...]:
+    gap, batches = sweep["largest_gap"], [point["batch"] for point in sweep["points"]]
+    return (
+        sweep["dtype"],
+        f"{sweep['n']} × {sweep['k']}",
+        f"{min(batches)} to {max(batches)}",
+        str(gap["batch"]),
+        words.significant(gap["intensity"]),
+        words.percent(gap["fraction_of_attainable"]),
+    )
+
+
+def _holes(holes: list[Record], name: str) -> list[str]:
+    mine = [h for h in holes if h["stage"] in ("attention", "step") and h["name"].startswith(f"{name}-")]
+    told = [f"- `{hole['name']}`: {hole['status']}: {hole['reason']}" for hole in mine]
+    return ["## Not measured", "", *told, ""] if told else []
+
+
+def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> list[str]:
+    return [f"| {' | '.join(cells)} |" for cells in (head, ("--",) * len(head), *rows)]
+
+
+def _told(value: Any, how: Callable[[Any], str]) -> str:
+    return NOTHING if value is None else how(value)
+
+
+def _bound(name: str | None) -> str:
+    return NOTHING if name is None else BOUNDS.get(name, name)
+
+
+def _milliseconds(value: float) -> str:
+    return words.significant(value * 1e3)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--roofline", type=Path, required=True)
+    parser.add_argument("--name", required=True)
+    parser.add_argument("--out", type=Path, required=True)
+    given = parser.parse_args()
+    write_text(given.out, page(json.loads(given.roofline.read_text(encoding="utf-8")), given.name))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,92 @@
+"""Writes `report.html`: chart, words and tables of a session on one page that needs no network. Computes nothing."""
+
+import argparse
+import json
+import os
+import re
+import tempfile
+from pathlib import Path
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+from rooflab.explain.hover import marks
+from rooflab.explain.tables import tables
+from rooflab.look.style import LIGHT, Look, Record
+
+DATA = Path(__file__).parents[1] / "rooflab" / "data"
+
+
+def page(roofline: Record, manifest: Record, svg: str, prose: str, language: str = "en") -> str:
+    """The whole page. Raises ValueError for a file that is no roofline or no SVG."""
+    look = Look(LIGHT, language)
+    side = roofline["main_side"]
+    device = roofline["devices"].get(side) or {}
+    dated = {"date": str(device["measured_at"])[:10]} if device.get("measured_at") else {}
+    environment = Environment(
+        loader=FileSystemLoader(DATA), autoescape=True, undefined=StrictUndefined, trim_blocks=True
+    )
+    return environment.get_template("report.html.j2").render(
+        language=language,
+        say=look.say,
+        title=look.say("report.title", device=device.get("name", roofline["session"])),
+        subtitle=look.say("report.measured" if dated else "report.drawn", session=roofline["session"], **dated),
+        paragraphs=paragraphs(prose),
+        chart=Markup(drawing(svg)),
+        marks=Markup(embedded(marks(roofline, look))),
+        tables=tables(roofline, manifest, look),
+        style=Markup((DATA / "report.css").read_text(encoding="utf-8")),
+        script=Markup((DATA / "report.js").read_text(encoding="utf-8")),
+    )
+
+
+def checked(roofline: Record) -> Record:
+    """The roofline, if it is one. Raises ValueError for any other file."""
+    if roofline.get("schema") != "roofline":
+        seen = roofline.get("schema")
+        raise ValueError(f"schema is {seen!r}, expected 'roofline': pass the roofline.json of a session")
+    return roofline
+
+
+def paragraphs(prose: str) -> list[str]:
+    """The paragraphs of `interpretation.md`, without its heading and the comments that list its figures."""
+    text = re.sub(r"<!--.*?-->", "", prose, flags=re.DOTALL)
+    blocks = (block.strip() for block in text.split("\n\n"))
+    return [block for block in blocks if block and not block.startswith("#")]
+
+
+def drawing(svg: str) -> str:
+    """The `svg` element of a file, which scales with the page. Raises ValueError where there is none."""
+    start = svg.find("<svg")
+    if start < 0:
+        raise ValueError("there is no svg element: pass the roofline.svg of the session")
+    head, rest = svg[start:].split(">", 1)
+    return re.sub(r' (?:width|height)="[^"]*"', "", head) + ' role="group">' + rest
+
+
+def embedded(data: Record) -> str:
+    """JSON that may stand inside a script element."""
+    return json.dumps(data, ensure_ascii=False).replace("<", "\\u003c")
+
+
+def write(path: Path, text: str) -> None:
+    """Writes a part file beside `path`, then renames it: a page that exists is complete."""
+    handle, part = tempfile.mkstemp(dir=path.parent, suffix=".part")
+    with os.fdopen(handle, "w", encoding="utf-8") as stream:
+        stream.write(text)
+    os.chmod(part, 0o644)
+    os.replace(part, path)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    for name in ("roofline", "manifest", "svg", "prose", "out"):
+        parser.add_argument(f"--{name}", type=Path, required=True)
+    parser.add_argument("--language", default="en")
+    given = parser.parse_args()
+    read = {name: getattr(given, name).read_text(encoding="utf-8") for name in ("roofline", "manifest", "svg", "prose")}
+    roofline = checked(json.loads(read["roofline"]))
+    write(given.out, page(roofline, json.loads(read["manifest"]), read["svg"], read["prose"], given.language))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,77 @@
+"""Paid: decode attention on the host CPU with NumPy, one token of a MiniGPT against a filled KV cache.
+
+Outside the timed region: the weights, K and V, and the query W_q h + b_q of a hidden state the model computed. Inside:
+q K^T, scale, softmax, p V, into buffers allocated before.
+"""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from rooflab.machine import host_cpu
+from rooflab.measure import program
+from rooflab.measure.bench import Bench
+from rooflab.measure.inputs import load, query, sizes
+from rooflab.reference import minigpt
+from rooflab.reference.attention import decode_attention_into, random_kv, reference_attention, relative_error
+
+# fp32 sums of up to a few thousand terms; a sound BLAS is an order of magnitude better
+TOLERANCE = 1e-5
+
+Array = NDArray[np.float32]
+
+
+def measure(spec: dict[str, Any], bench: Bench) -> program.Measurement:
+    """One series, `numpy`, verified against float64 before it is timed.
+
+    Raises paid.Unsupported for a dtype other than fp32, paid.Failed for weights that cannot be used or a wrong result.
+    """
+    if spec["dtype"] != "fp32":
+        raise program.Unsupported(f"NumPy's BLAS has no fast {spec['dtype']} product: decode runs in fp32 on the CPU")
+    geometry = minigpt.Geometry(**spec["geometry"])
+    loaded, source = load(spec["weights"], geometry, bench.weights_path)
+    q = query(loaded, geometry)
+    k, v = random_kv(1, geometry.cached_heads, spec["sequence"], geometry.head_dim, seed=0)
+    with host_cpu.blas_limited(host_cpu.threads()) as blas:
+        series = _timed(spec, bench, q, k, v)
+    return program.Measurement(
+        operator="decode_attention",
+        dtype="fp32",
+        shape=sizes(spec),
+        series=[series],
+        details={"threads": host_cpu.threads(), "blas": blas, "weights_source": source},
+    )
+
+
+def _timed(spec: dict[str, Any], bench: Bench, q: Array, k: Array, v: Array) -> dict[str, Any]:
+    scores = np.empty((*q.shape[:2], k.shape[2]), np.float32)
+    out = np.empty_like(q)
+
+    def call() -> None:
+        decode_attention_into(q, k, v, scores, out)
+
+    call()
+    error = checked_error(out, q, k, v)
+    series = bench.sync_each(
+        call,
+        name="numpy",
+        implementation="numpy.matmul",
+        warmups=spec["warmups"],
+        iterations=spec["iterations"],
+    )
+    return series | {"relative_error": error, "tolerance": TOLERANCE}
+
+
+def checked_error(out: Array, q: Array, k: Array, v: Array) -> float:
+    """Relative error of `out` against float64. Raises paid.Failed beyond the tolerance or for NaN."""
+    error = relative_error(out, reference_attention(q, k, v))
+    if not error <= TOLERANCE:
+        raise program.Failed(
+            f"decode attention is off by {error:.2g} relative to float64: expected at most {TOLERANCE:.2g}",
+            "install another NumPy build, or set OPENBLAS_CORETYPE to an older core",
+        )
+    return error
+
+
+if __name__ == "__main__":
+    program.main(measure, side="cpu")

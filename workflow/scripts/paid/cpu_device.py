@@ -1,0 +1,17 @@
+"""Paid: what CPU this host is, as the kernel describes it. No series."""
+
+from typing import Any
+
+import numpy as np
+from rooflab.machine import host_cpu
+from rooflab.measure import program
+from rooflab.measure.bench import Bench
+
+
+def measure(spec: dict[str, Any], bench: Bench) -> program.Measurement:
+    """The CPU's description, with the BLAS that NumPy multiplies with."""
+    return program.Measurement(details=host_cpu.describe() | {"blas": host_cpu.blas_threads(), "numpy": np.__version__})
+
+
+if __name__ == "__main__":
+    program.main(measure, side="cpu")

@@ -1,0 +1,27 @@
+"""Paid: the cost of a call that does nothing, through the loop that times everything else on the CPU."""
+
+from typing import Any
+
+from rooflab.measure import program
+from rooflab.measure.bench import Bench
+
+
+def measure(spec: dict[str, Any], bench: Bench) -> program.Measurement:
+    """One series, `sync_each`: a Python function with an empty body. `spec` needs warmups and iterations."""
+    series = bench.sync_each(
+        _empty,
+        name="sync_each",
+        implementation="empty Python function",
+        warmups=spec["warmups"],
+        iterations=spec["iterations"],
+        cache=None,
+    )
+    return program.Measurement(operator="empty_launch", series=[series])
+
+
+def _empty() -> None:
+    return None
+
+
+if __name__ == "__main__":
+    program.main(measure, side="cpu")

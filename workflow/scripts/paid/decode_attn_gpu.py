@@ -1,0 +1,197 @@
+"""Paid: decode attention on the GPU, one token against a filled KV cache: a chain of CuPy calls and one fused kernel,
+each from Python and in CUDA graphs, with the cache warm in L2 and cold.
+
+Outside the timed region: weights from disk to host to device, K and V, the query. Every implementation is verified
+against float64 before it is timed.
+"""
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from itertools import cycle
+from typing import Any
+
+from rooflab.measure import program
+from rooflab.measure.bench import Bench
+from rooflab.measure.inputs import load, query, sizes
+from rooflab.reference import minigpt
+from rooflab.reference.attention import random_kv
+
+# rounding of the result in its dtype, and of the probabilities where a product takes them in that dtype
+TOLERANCE = {"fp32": 1e-5, "fp16": 3e-3, "bf16": 1.5e-2, "fp8_e4m3": 3e-3}
+COLD_L2S = 4  # the cold caches together are this many times L2: each has left it before its turn comes again
+BACK_TO_BACK_BLOCKS = 5
+COMPILERS = 4
+EMPTY, FLOOR_LAUNCHES = "empty kernel", 500
+Series = dict[str, Any]
+
+
+def measure(spec: dict[str, Any], bench: Bench) -> program.Measurement:
+    """The ladder of one step: cupy_chain and fused; from Python synchronised each, from Python back to back, in a graph
+    of one and in a graph of many; warm, and cold where the cache fits into L2 at all. After it, the same ways of
+    launching nothing: what launching costs differs from program to program with the state of the host.
+
+    Raises paid.Failed for a wrong result, paid.Unsupported for a head size that the kernel does not have or a cache that
+    the card cannot hold.
+    """
+    from rooflab.measure.cuda.kernel_names import kernel_names
+
+    case, source = _case(spec, bench)
+    config, search = _fastest(spec, bench, case)
+    ways: dict[str, Callable[[int], Any]] = {"fused": lambda copy: case.fused(config, copy)}
+    if case.has_chain:
+        ways = {"cupy_chain": case.chain} | ways
+    series: list[Series] = []
+    for name, way in ways.items():
+        proof = _verified(case, way(0))
+        series += [each | proof for each in _ladder(spec, bench, case, name, way)]
+    series += _floors(spec, bench)
+    details = {"search": search, "configuration": str(config), "weights_source": source, "copies": len(case.caches)}
+    details["kernels"] = {name: kernel_names(bench.device, way(0)) for name, way in ways.items()}
+    shape = {name: getattr(case.shape, name) for name in ("batch", "query_heads", "kv_heads", "sequence", "head_dim")}
+    return program.Measurement("decode_attention", spec["dtype"], shape, series, details)
+
+
+def _case(spec: dict[str, Any], bench: Bench) -> tuple[Any, str]:
+    """The step's operands on the device, with enough copies of the cache to be cold, and where the query comes from."""
+    from rooflab.measure.cuda.attention.decode import DecodeCase, DecodeShape
+
+    device, dtype = bench.device, spec["dtype"]
+    try:
+        shape = DecodeShape(**sizes(spec, device.memory()[1]))
+    except ValueError as error:
+        raise program.Unsupported(str(error)) from error
+    copies = _copies(shape.kv_bytes(dtype), device.properties()["l2_bytes"], spec["graph_nodes"])
+    _refuse_too_big(shape.kv_bytes(dtype), device.memory()[1])
+    if "weights" not in spec:
+        return DecodeCase.random(device, shape, dtype, seed=0, copies=copies), "random query"
+    geometry = minigpt.Geometry(**spec["geometry"])
+    loaded, source = load(spec["weights"], geometry, bench.weights_path)
+    q = query(_on_device(device, loaded, geometry), geometry)
+    k, v = random_kv(1, geometry.cached_heads, spec["sequence"], geometry.head_dim, seed=0)
+    return DecodeCase.from_host(device, q, k, v, dtype, copies), source
+
+
+def _refuse_too_big(kv_bytes: int, total_bytes: int) -> None:
+    if kv_bytes > total_bytes:
+        raise program.Unsupported(f"K and V take {kv_bytes} bytes, this GPU has {total_bytes}")
+
+
+def _copies(kv_bytes: int, l2_bytes: int, nodes: int) -> int:
+    """Caches to go round: together COLD_L2S times L2, and whole graphs of `nodes`; one if a cache is that large itself."""
+    count = -(-COLD_L2S * l2_bytes // kv_bytes)
+    return 1 if count == 1 else -(-count // nodes) * nodes if count > nodes else count
+
+
+def _on_device(device: Any, loaded: dict[str, Any], geometry: minigpt.Geometry) -> dict[str, Any]:
+    """The weights through the device and back: what is measured starts from what the device holds."""
+    uploaded = {name: device.xp.asarray(array) for name, array in loaded.items()}
+    device.synchronize()
+    return {name: device.xp.asnumpy(array) for name, array in uploaded.items()}
+
+
+def _fastest(spec: dict[str, Any], bench: Bench, case: Any) -> tuple[Any, list[dict[str, Any]]]:
+    """The launch configuration with the shortest device time, by graphs of many steps, and what was tried."""
+    tried, nodes = [], spec["graph_nodes"]
+    candidates = case.fused_candidates(spec["configurations"])
+    with ThreadPoolExecutor(COMPILERS) as pool:  # NVRTC compiles beside itself; what is measured is measured alone
+        calls = list(pool.map(case.fused, candidates))
+    for config, call in zip(candidates, calls, strict=True):
+        replay = partial(bench.device.launch, bench.device.capture([call] * nodes))
+        tried.append((bench.seconds_per_call(replay) / nodes, config))
+    best = min(tried, key=lambda pair: pair[0])[1]
+    return best, [{"name": str(config), "seconds_per_call": seconds} for seconds, config in tried]
+
+
+def _verified(case: Any, call: Any) -> dict[str, float]:
+    """The relative error of one more run on a poisoned result. Raises paid.Failed beyond the tolerance or for NaN."""
+    case.poison()
+    call()
+    case.device.synchronize()
+    error, tolerance = case.relative_error(), TOLERANCE[case.dtype]
+    if not error <= tolerance:
+        raise program.Failed(
+            f"decode attention in {case.dtype} is off by {error:.2g} relative to float64: expected at most {tolerance:.2g}",
+            "report this with the record: the kernel is wrong on this chip",
+        )
+    return {"relative_error": error, "tolerance": tolerance}
+
+
+def _floors(spec: dict[str, Any], bench: Bench) -> list[Series]:
+    """An empty kernel, launched in each of the ways that the step is."""
+    from rooflab.measure.cuda.bandwidth import empty
+
+    call = empty(bench.device)
+    common = {"implementation": EMPTY, "warmups": spec["warmups"], "cache": None}
+    few = spec | {"iterations": min(spec["iterations"], FLOOR_LAUNCHES)}
+    return [
+        *_from_python(few, bench, [call], "empty", "", common),
+        *_in_graphs(few, bench, [call], "empty", "", common),
+    ]
+
+
+def _ladder(spec: dict[str, Any], bench: Bench, case: Any, name: str, way: Callable[[int], Any]) -> list[Series]:
+    """The rungs of one implementation; cold ones go round the copies of the cache."""
+    calls = {"warm": [way(0)]}
+    if len(case.caches) > 1:
+        calls["cold"] = [way(copy) for copy in range(len(case.caches))]
+    rungs = []
+    for cache, each in calls.items():
+        suffix = "" if cache == "warm" else " cold"
+        common = {"implementation": name, "warmups": spec["warmups"], "cache": cache}
+        rungs += _from_python(spec, bench, each, name, suffix, common)
+        if name == "fused":  # CuPy does not let its cuBLAS calls be captured
+            rungs += _in_graphs(spec, bench, each, name, suffix, common)
+    return rungs
+
+
+def _in_turn(calls: list[Any]) -> Any:
+    if len(calls) == 1:
+        return calls[0]
+    turn = cycle(calls)
+    return lambda: next(turn)()
+
+
+def _from_python(
+    spec: dict[str, Any], bench: Bench, calls: list[Any], name: str, suffix: str, common: dict[str, Any]
+) -> list[Series]:
+    """Synchronised on both sides of every step, as the lab asks; and back to back, synchronised around a block."""
+    call, count = _in_turn(calls), spec["iterations"]
+    return [
+        bench.sync_each(call, name=f"{name}{suffix}", iterations=count, **common),
+        bench.blocks(
+            call,
+            name=f"{name} back to back{suffix}",
+            iterations_per_block=-(-count // BACK_TO_BACK_BLOCKS),
+            blocks=BACK_TO_BACK_BLOCKS,
+            **common,
+        ),
+    ]
+
+
+def _in_graphs(
+    spec: dict[str, Any], bench: Bench, calls: list[Any], name: str, suffix: str, common: dict[str, Any]
+) -> list[Series]:
+    """The step replayed by a CUDA graph: alone, as often as from Python, and many in a row for the device time."""
+    device, nodes = bench.device, spec["graph_nodes"]
+    longer = calls * -(-nodes // len(calls))
+    ones = [partial(device.launch, device.capture([call])) for call in calls[: spec["iterations"]]]
+    groups = [longer[start : start + nodes] for start in range(0, len(longer) - nodes + 1, nodes)]
+    many = [partial(device.launch, device.capture(group)) for group in groups]
+    return [
+        bench.sync_each(
+            _in_turn(ones), name=f"{name} graph of one{suffix}", iterations=spec["iterations"], launch="graph", **common
+        ),
+        bench.sync_each(
+            _in_turn(many),
+            name=f"{name} graph{suffix}",
+            iterations=spec["graph_samples"],
+            launch="graph",
+            nodes=nodes,
+            **common,
+        ),
+    ]
+
+
+if __name__ == "__main__":
+    program.main(measure, side="gpu")

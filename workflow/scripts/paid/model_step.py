@@ -1,0 +1,71 @@
+"""Paid: everything but attention of one decode step at one batch: each product with weights, each element-wise kernel.
+
+One layer's weights, in copies that together are several times L2, as a real model's layers would be. One series a part.
+"""
+
+from typing import Any
+
+from rooflab.measure import program
+from rooflab.measure.bench import Bench, Series
+from rooflab.measure.cuda import cold_graphs
+from rooflab.measure.cuda.products import refuse_dtype, timed_product
+from rooflab.theory import step
+from rooflab.theory.dtypes import dtype as format_of
+from rooflab.theory.geometry import decoder
+
+ELEMENTWISE_DTYPE = {"fp8_e4m3": "bf16"}  # fp8 is for products
+WARM_NODES = 50  # launches of a kernel of a microsecond in a graph, so that starting the graph weighs nothing
+
+
+def measure(spec: dict[str, Any], bench: Bench) -> program.Measurement:
+    """A series per part, `details` with its search; a part that the library does not have stands in `details.missing`.
+
+    Raises paid.Unsupported where the chip has no such arithmetic or the weights exceed its memory, paid.Failed for a wrong
+    result.
+    """
+    model, dtype, batch = decoder(spec["geometry"]), spec["dtype"], spec["batch"]
+    refuse_dtype(bench.device, dtype)
+    series: list[Series] = []
+    details: dict[str, Any] = {"parts": {}, "missing": {}, "inputs": "random normal"}
+    for part in step.products(model, batch):
+        _refuse_too_big(part, format_of(dtype).bytes, bench.device.memory()[1])
+        sizes = (part.rows, part.n, part.k, part.groups)
+        _add(series, details, part.part, lambda s=sizes, p=part.part: timed_product(bench, spec, p, *s))
+        bench.device.free_pool()
+    for kernel in step.elementwise(model, batch):
+        _add(series, details, kernel.part, lambda k=kernel: _timed_kernel(bench, spec, k))
+        bench.device.free_pool()
+    shape = {"batch": batch, "parts": len(series)}
+    return program.Measurement("decode_step", dtype, shape, series, details)
+
+
+def _add(series: list[Series], details: dict[str, Any], part: str, timed: Any) -> None:
+    try:
+        taken, known = timed()
+    except ValueError as error:
+        details["missing"][part] = str(error)
+        return
+    series.append(taken)
+    details["parts"][part] = known
+
+
+def _refuse_too_big(part: step.Product, element_bytes: int, total_bytes: int) -> None:
+    asked = part.weight_elements() * element_bytes
+    if asked > total_bytes:
+        raise program.Unsupported(f"the weights of {part.part} take {asked} bytes, this GPU has {total_bytes}")
+
+
+def _timed_kernel(bench: Bench, spec: dict[str, Any], part: step.Elementwise) -> tuple[Series, dict[str, Any]]:
+    from rooflab.measure.cuda.elementwise import ElementwiseCase
+
+    dtype = ELEMENTWISE_DTYPE.get(spec["dtype"], spec["dtype"])
+    case = ElementwiseCase(bench.device, part.kernel, part.rows, part.width, dtype)
+    ways = {f"{threads} threads": [(case.call(threads),)] * WARM_NODES for threads in case.threads}
+    best, search = cold_graphs.fastest(bench, ways, spec["graph_nodes"])
+    error = cold_graphs.proof(bench, case, ways[best][0], case.tolerance, part.part)
+    series = cold_graphs.timed(bench, spec, ways[best], part.part, f"{part.kernel} kernel", cache="warm") | error
+    return series, {"search": search, "dtype": dtype}
+
+
+if __name__ == "__main__":
+    program.main(measure, side="gpu")

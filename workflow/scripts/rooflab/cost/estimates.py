@@ -1,0 +1,252 @@
+"""What a measurement will take: its protocol's own plan with theory for the calls in it, scaled by what the most similar
+records of the session took. Arithmetic on specs and seconds: measures nothing.
+"""
+
+import json
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache, cached_property
+from pathlib import Path
+from statistics import mean, median
+from typing import Any
+
+from rooflab.machine.detect import slug
+from rooflab.plan.measurements import Point
+from rooflab.record import ledger
+from rooflab.theory import vendor
+
+Spec = dict[str, Any]
+
+# From the end of one job to the first second of the next one's measuring: Snakemake's turn, a fresh Python with NumPy,
+# and on a GPU CuPy, the context and the library handles. Medians of sessions on an NVIDIA H200 and its host.
+START_UP_S = {"gpu": 1.4, "cpu": 0.3}
+# Snakemake's own start and plan, and the free rules at the end. The same session.
+PLANNING_AND_FREE_S = 12.0
+
+# What a stage does beside its timed calls (operands, compiling, checking against float64). The same session.
+SET_UP_S = {
+    "gpu": {"bandwidth": 3.0, "gemm": 0.5, "fma": 0.5, "decode": 0.5, "attention": 1.05, "launch_floor": 0.5},
+    "cpu": {"bandwidth": 0.5, "gemm": 0.2, "decode": 0.3},
+}
+PIECE_S = 0.3  # the same of one product or kernel of a model's step
+CONFIGURATION_S = 0.2  # compiling one launch configuration of the decode kernel and checking it
+ANOTHER_ALGORITHM = 0.3  # how often the search finds a faster algorithm, which then gets a burst of its own
+SEARCH_GAP_S, SEARCH_BLOCK_S = 0.05, 0.005
+BANDWIDTH_CONFIGURATIONS, BANDWIDTH_BLOCK_S, BANDWIDTH_GAP_S = 5, 0.01, 0.01
+L2_LAUNCH_S = 0.002
+# One step of decode in every way it is launched: on a GPU the chain of kernels and the fused one, synchronised each and
+# back to back, cache warm and cold; on a CPU NumPy's calls.
+STEP_S = {"gpu": 700e-6, "cpu": 60e-6}
+STEP_READS = 10  # how often such a step reads its cache
+
+# Where nothing better is known: a mid-range card, a server's CPU beside it, a laptop's own.
+CARD = ({"fp32": 2e13, "fp64": 5e11}, 1e14, 5e11)
+SERVER_CPU = ({"fp32": 1e12, "fp64": 5e11}, 5e11, 2e11)
+LAPTOP_CPU = ({"fp32": 2e11, "fp64": 1e11}, 1e11, 2e10)
+OF_VENDOR = 0.75  # of the vendor's dense peak, under a mixed load
+
+
+@dataclass(frozen=True)
+class Rates:
+    """What a device does in a second: FLOP per dtype, FLOP in any other dtype, bytes."""
+
+    flop_per_s: dict[str, float]
+    other_flop_per_s: float
+    bytes_per_s: float
+    lacking: frozenset[str] = frozenset()
+
+    def lacks(self, dtype: str) -> bool:
+        """Whether the device has no such arithmetic, nor a variant of it."""
+        return any(dtype == each or dtype.startswith(f"{each}_") for each in self.lacking)
+
+    def flop(self, dtype: str) -> float:
+        """FLOP/s of a dtype; a variant (`fp8_e4m3_full`) has its dtype's rate."""
+        name = dtype
+        while name and name not in self.flop_per_s:
+            name = name.rpartition("_")[0]
+        return self.flop_per_s.get(name, self.other_flop_per_s)
+
+
+@cache
+def rates(session: str, side: str) -> Rates:
+    """The rates of a session's GPU, by the vendor's table where its name is the session's, or of its host."""
+    if side == "cpu":
+        return Rates(*(LAPTOP_CPU if session.startswith("cpu-") else SERVER_CPU), lacking=frozenset({"fp16", "bf16"}))
+    rows = {slug(name): row for name, row in vendor.table().items()}
+    known = max((name for name in rows if session == name or session.startswith(f"{name}-")), key=len, default=None)
+    if known is None:
+        return Rates(*CARD)
+    row = rows[known]
+    cells = {peak: row["int8_tops" if peak == "int8" else f"{peak}_tflops"] for peak in vendor.PEAKS}
+    flop = {peak: OF_VENDOR * float(cell) * 1e12 for peak, cell in cells.items() if cell}
+    capability = tuple(map(int, row["compute_capability"].split(".")))
+    lacking = frozenset(dtype for dtype, first in vendor.FIRST_CAPABILITY.items() if capability < first)
+    return Rates(flop, CARD[1], OF_VENDOR * float(row["memory_gb_per_s"]) * 1e9, lacking)
+
+
+def work_s(spec: Spec, session: str, bursts: float | None = None) -> float:
+    """Seconds of one measurement by its protocol and theory, without its program's start-up; 0 for what cannot be done.
+
+    `bursts` is how many a GEMM took, where a record tells it. Raises KeyError for parameters of another version.
+    """
+    side, stage = spec["side"], spec["stage"]
+    device = rates(session, side)
+    if device.lacks(spec.get("dtype", "")):
+        return 0.0
+    if stage == "gemm":
+        timed = _gemm_s(spec, device, bursts or 1 + (ANOTHER_ALGORITHM if spec.get("algorithms") else 0))
+    else:
+        timed = TIMED.get(stage, _serving_s)(spec, device)
+    return SET_UP_S[side].get(stage, 0.0) + timed
+
+
+def _gemm_s(spec: Spec, device: Rates, bursts: float) -> float:
+    call_s = 2 * spec["n"] ** 3 / device.flop(spec["dtype"])
+    tried_s = SEARCH_GAP_S + _tried_s(call_s)
+    search_s = (1 + spec["algorithms"]) * tried_s if spec.get("algorithms") else 0.0
+    # beside the lab's: warm-ups and block estimates of burst and sustained, and the load under which states are read
+    calls = 2 * spec["warmups"] + spec["iterations"] + 7 + (30 if spec["side"] == "gpu" else 3)
+    return calls * call_s + bursts * _burst_s(spec, call_s) + search_s + spec["sustained_s"]
+
+
+def _burst_s(spec: Spec, call_s: float) -> float:
+    return float(spec["burst_blocks"] * (max(spec["burst_block_s"], call_s) + spec["burst_gap_s"]))
+
+
+def _tried_s(call_s: float) -> float:
+    """A candidate's quick timing: a call to wake up, three to size the block, three blocks."""
+    return (4 + 3 * math.ceil(SEARCH_BLOCK_S / call_s)) * call_s
+
+
+def _fma_s(spec: Spec, device: Rates) -> float:
+    return _burst_s(spec, spec["launch_s"]) + float(spec["sustained_s"])
+
+
+def _decode_s(spec: Spec, device: Rates) -> float:
+    geometry = spec["geometry"]
+    cached = 8 * geometry["kv_heads"] * geometry["head_dim"] * spec["sequence"] * spec.get("batch", 1)
+    read_s = spec.get("kv_bytes", cached) / device.bytes_per_s
+    nodes, configurations = spec.get("graph_nodes", 0), spec.get("configurations", 8 if spec["side"] == "gpu" else 0)
+    from_python_s = (spec["iterations"] + spec["warmups"]) * (STEP_S[spec["side"]] + STEP_READS * read_s)
+    graphs_s = nodes * read_s * (2 * spec.get("graph_samples", 0) + 4 * configurations)
+    return configurations * CONFIGURATION_S + from_python_s + graphs_s
+
+
+def _bandwidth_s(spec: Spec, device: Rates) -> float:
+    sizes = len(spec.get("sizes_bytes", [0]))
+    call_s = L2_LAUNCH_S if "sizes_bytes" in spec else 3 * (spec["buffer_bytes"] or 2**28) / device.bytes_per_s
+    if spec["side"] == "cpu":  # filled and checked in about the time of ten calls
+        return float((spec["samples"] + spec["warmups"] + 10) * call_s)
+    search_s = BANDWIDTH_CONFIGURATIONS * (BANDWIDTH_GAP_S + _tried_s(call_s))
+    return sizes * (search_s + spec["samples"] * (BANDWIDTH_BLOCK_S + spec.get("gap_s", 0.0)))
+
+
+def _floor_s(spec: Spec, device: Rates) -> float:
+    return float(spec["iterations"] + spec["warmups"]) * 20e-6
+
+
+def _nothing_s(spec: Spec, device: Rates) -> float:
+    return 0.0
+
+
+def _serving_s(spec: Spec, device: Rates) -> float:
+    """A further model's attention, or the products of its step, in graphs that read their operands anew."""
+    geometry, batches = spec.get("geometry", {}), spec.get("batches", [1])
+    weights = 2 * (spec.get("n") or geometry.get("width", 4096)) * (spec.get("k") or geometry.get("width", 4096))
+    cached = 4 * geometry.get("kv_heads", 8) * geometry.get("head_dim", 128) * spec.get("sequence", 0)
+    read_s = max(weights, cached * spec.get("batch", 1)) / device.bytes_per_s
+    pieces = 10 if spec["stage"] == "step" else len(batches)
+    replays = 4 * spec["configurations"] + spec["graph_samples"] + spec["warmups"]
+    return pieces * (PIECE_S + replays * spec["graph_nodes"] * read_s)
+
+
+TIMED = {
+    "device": _nothing_s,
+    "launch_floor": _floor_s,
+    "bandwidth": _bandwidth_s,
+    "fma": _fma_s,
+    "decode": _decode_s,
+}
+
+
+KEYS = {"stage", "side", "name", "spec", "status", "reason", "seconds", "series"}
+
+
+@dataclass
+class Past:
+    """What a session already knows: the records that lie there, as they are, and its ledger's runs and jobs."""
+
+    session: str
+    records: list[dict[str, Any]]
+    runs: list[ledger.Stay]
+    jobs: list[ledger.Stay]
+
+    @cached_property
+    def ratios(self) -> dict[tuple[str, str], list[tuple[Spec, float]]]:
+        """Per stage and side: the spec of each measured record, and its seconds over what its plan said."""
+        found: dict[tuple[str, str], list[tuple[Spec, float]]] = {}
+        for record in (each for each in self.records if each["status"] == "measured"):
+            bursts = sum("burst" in series["name"] for series in record["series"])
+            try:
+                by_plan = work_s(record["spec"], self.session, bursts)
+            except KeyError:  # another version's parameters
+                continue
+            if by_plan > 0:
+                same_stage = found.setdefault((record["stage"], record["side"]), [])
+                same_stage.append((record["spec"], record["seconds"] / by_plan))
+        return found
+
+    @cached_property
+    def start_up_s(self) -> dict[str, float]:
+        """Per side: the median from one job's end to the next one's first measured second, else the shipped figure."""
+        return {side: _median(list(_gaps(side, self.jobs)), shipped) for side, shipped in START_UP_S.items()}
+
+    @cached_property
+    def around_s(self) -> float:
+        """Seconds of a run before its first job and after its last: planning and the free rules."""
+        around = [run.seconds - _busy_s(run, self.jobs) for run in self.runs if run.name and run.ended]
+        return _median(around, PLANNING_AND_FREE_S, least=1)
+
+
+def past(session_dir: Path) -> Past:
+    """Reads a session. A record that cannot be read says nothing here; judging it is not this room's."""
+    found = (_json(path) for side in ("gpu", "cpu") for path in sorted((session_dir / side).rglob("*.json")))
+    records = [each for each in found if isinstance(each, dict) and each.keys() >= KEYS]
+    return Past(session_dir.name, records, *ledger.stays(ledger.read(session_dir / "ledger.jsonl")))
+
+
+def _json(path: Path) -> Any:
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+
+
+def _median(values: list[float], shipped: float, least: int = 3) -> float:
+    return median(values) if len(values) >= least else shipped
+
+
+def seconds_of(planned: Point, known: Past) -> float:
+    """Seconds from the end of the job before to the end of this one."""
+    return known.start_up_s[planned.side] + work_s(planned.spec, known.session) * _ratio(planned, known)
+
+
+def _ratio(planned: Point, known: Past) -> float:
+    """What the most similar measured records took, over what their plan said: their mean, the plan counting as one."""
+    alike: dict[int, list[float]] = {}
+    for spec, ratio in known.ratios.get((planned.stage, planned.side), []):
+        agreeing = sum(planned.spec.get(key) == value for key, value in spec.items())
+        alike.setdefault(agreeing, []).append(ratio)
+    return mean([1.0, *alike[max(alike)]]) if alike else 1.0
+
+
+def _gaps(side: str, jobs: list[ledger.Stay]) -> Iterator[float]:
+    for before, job in zip(jobs, jobs[1:], strict=False):
+        if before.ended and job.stage.startswith(f"{side}/") and 0 <= job.working - before.last < ledger.APART_S:
+            yield job.working - before.last
+
+
+def _busy_s(run: ledger.Stay, jobs: list[ledger.Stay]) -> float:
+    inside = [job for job in jobs if run.begin <= job.begin and job.last <= run.last]
+    return inside[-1].last - inside[0].begin if inside else 0.0

@@ -1,0 +1,123 @@
+"""Every number the interpretation may say, gathered from ceilings and points, so that the prose computes nothing.
+
+Each answer lists under `required` the dotted paths of the figures its paragraph must hold.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rooflab.derive.answers_cpu import cpu_answer
+from rooflab.derive.answers_decode import decode_answer
+from rooflab.derive.ceilings import fraction, gemm_flop_per_s, plain
+from rooflab.derive.evidence import Records
+from rooflab.derive.roof import MAIN_TIER, compute_ceiling
+
+Item = Mapping[str, Any]
+Answer = dict[str, Any]
+
+EXPECTED_FRACTION = (0.7, 0.9)  # of the vendor's dense peak, as the lab expects it of cuBLAS
+INVESTIGATE_BELOW = 0.5  # of the vendor's dense peak: the lab asks why
+IDLE = "gpu_idle"  # a chip between two blocks: no reason for a low clock under load
+
+
+def answers(
+    records: Records,
+    ceilings: Sequence[Item],
+    floors: Sequence[Item],
+    points: Sequence[Item],
+    main_side: str,
+    gpu_sessions: Sequence[str],
+) -> dict[str, Answer]:
+    """The figures of the three paragraphs. `gpu_sessions`: names of the sessions with a GPU beside a CPU session."""
+    return {
+        "gemm": gemm_answer(records, ceilings, points, main_side),
+        "decode": decode_answer(ceilings, floors, points, main_side),
+        "cpu": cpu_answer(ceilings, floors, points, main_side, gpu_sessions),
+    }
+
+
+def resolve(value: Any, path: str) -> Any:
+    """The entry of nested mappings that a dotted path names; None where there is none."""
+    for part in path.split("."):
+        value = value.get(part) if isinstance(value, Mapping) else None
+    return value
+
+
+def gemm_answer(records: Records, ceilings: Sequence[Item], points: Sequence[Item], side: str) -> Answer:
+    """Paragraph 1: each lab point against its own ceiling, its burst and sustained rate against the vendor's."""
+    lab = {p["variant"]: p for p in points if (p["side"], p["operator"], p["lab_point"]) == (side, "gemm", True)}
+    dtypes = {name: _gemm_dtype(name, lab[name], records[lab[name]["file"]], ceilings) for name in sorted(lab)}
+    return {
+        "side": side,
+        "expected_low": EXPECTED_FRACTION[0],
+        "expected_high": EXPECTED_FRACTION[1],
+        "investigate_below": INVESTIGATE_BELOW,
+        "dtypes": dtypes,
+        "required": [f"dtypes.{name}.fraction_of_ceiling" for name in dtypes],
+    }
+
+
+def _gemm_dtype(name: str, point: Item, record: Mapping[str, Any], ceilings: Sequence[Item]) -> Answer:
+    ceiling = compute_ceiling(ceilings, point["side"], name)
+    instructions = compute_ceiling(ceilings, point["side"], f"{name}_fma")
+    vendor = ceiling["vendor"] if ceiling else None
+    burst, sustained = (_rate(record, kind) for kind in ("burst", "sustained"))
+    return {
+        "point": point["id"],
+        "ceiling": ceiling["id"] if ceiling else None,
+        "n": point["n"],
+        "achieved_flop_per_s": point["achieved_flop_per_s"],
+        "ceiling_flop_per_s": ceiling["burst"] if ceiling else None,
+        "fraction_of_ceiling": point["fraction_of_ceiling"],
+        "fraction_of_attainable": point["fraction_of_attainable"],
+        "above_roof": point["above_roof"],
+        "bound_by": point["bound_by"],
+        "intensity": point["intensity"],
+        "ridge_intensity": _ridge(ceiling, ceilings),
+        "burst_flop_per_s": burst,
+        "sustained_flop_per_s": sustained,
+        "vendor_flop_per_s": vendor,
+        "burst_fraction_of_vendor": fraction(burst, vendor),
+        "sustained_fraction_of_vendor": fraction(sustained, vendor),
+        "sustained_fraction_of_burst": fraction(sustained, burst),
+        "instructions_flop_per_s": instructions["burst"] if instructions else None,
+        "burst_fraction_of_instructions": fraction(burst, instructions["burst"] if instructions else None),
+        "power_capped": ceiling["power_capped"] if ceiling else None,
+        "chip": {kind: _chip(record, kind) for kind in ("burst", "sustained")},
+        "investigations": [_finding(each, vendor) for each in record["details"].get("investigations", [])],
+        "verified": point["verified"],
+    }
+
+
+def _rate(record: Mapping[str, Any], name: str) -> float | None:
+    series = plain(dict(record), name)
+    return gemm_flop_per_s(dict(record), series) if series else None
+
+
+def _ridge(ceiling: Item | None, ceilings: Sequence[Item]) -> float | None:
+    """Where this ceiling leaves the slope of main-memory reads, FLOP/byte."""
+    if ceiling is None:
+        return None
+    side = ceiling["side"]
+    slopes = [c["burst"] for c in ceilings if (c["side"], c["pattern"], c["tier"]) == (side, "read", MAIN_TIER[side])]
+    return fraction(ceiling["burst"], slopes[0] if slopes else None)
+
+
+def _chip(record: Mapping[str, Any], name: str) -> Answer:
+    """What the chip said under the load of one series; `throttle_reasons` is null where it says nothing."""
+    series = plain(dict(record), name)
+    state = series["chip"]["during"] if series else {}
+    reasons = state.get("throttle_reasons")
+    return {
+        "sm_clock_hz": state.get("sm_clock_hz"),
+        "power_w": state.get("power_w"),
+        "temperature_c": state.get("temperature_c"),
+        "throttle_reasons": None if reasons is None else [each for each in reasons if each != IDLE],
+    }
+
+
+def _finding(found: Mapping[str, Any], vendor: float | None) -> Answer:
+    """One thing tried where a product fell short: what, and the rate it reached, or why it could not be tried."""
+    rate = 2 * found["n"] ** 3 / found["seconds_per_call"] if "seconds_per_call" in found else None
+    tried = {key: found.get(key) for key in ("name", "n", "implementation", "refused")}
+    return tried | {"flop_per_s": rate, "fraction_of_vendor": fraction(rate, vendor)}

@@ -1,0 +1,121 @@
+"""The figures of paragraph 3: GPU over CPU on the same operator, beside the ratio of their memory bandwidths."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rooflab.derive.answers_decode import lab_decode, sync_floor
+from rooflab.derive.ceilings import fraction
+from rooflab.derive.roof import FAST_TIER
+
+Item = Mapping[str, Any]
+Answer = dict[str, Any]
+
+TEXTBOOK_RATIO = 100.0  # HBM over DRAM bandwidth as the lab expects it
+NEAR_RATIO = 1.25  # two ratios closer than this are called near
+FAR_RATIO = 2.0  # and further apart than this far
+
+
+def cpu_answer(
+    ceilings: Sequence[Item],
+    floors: Sequence[Item],
+    points: Sequence[Item],
+    main_side: str,
+    gpu_sessions: Sequence[str],
+) -> Answer:
+    """Paragraph 3: GPU over CPU on the same operator (dtype and S), beside the ratio of the memory bandwidths."""
+    pairs = _pairs(points)
+    read = _bandwidth_ratio(ceilings, "read", "read")
+    copy = _bandwidth_ratio(ceilings, "d2d", "triad")
+    ratios = [pair["ratio"] for pair in pairs.values()]
+    required = [f"sequences.{s}.ratio" for s in pairs] + (["bandwidth_ratio_read"] if pairs and read else [])
+    return {
+        "available": bool(pairs),
+        "reason": None if pairs else _no_comparison(points, main_side, gpu_sessions),
+        "gpu_sessions": list(gpu_sessions),
+        "dtype": "fp32",
+        "sequences": pairs,
+        "ratio_low": min(ratios, default=None),
+        "ratio_high": max(ratios, default=None),
+        "bandwidth_ratio_read": read,
+        "bandwidth_ratio_copy": copy,
+        "textbook_ratio": TEXTBOOK_RATIO,
+        "launch_floor_s": sync_floor(floors, "gpu"),
+        "required": required,
+    } | _verdict(pairs, read)
+
+
+def _pairs(points: Sequence[Item]) -> dict[str, Answer]:
+    """Both sides of every S that both measured in fp32, and GPU over CPU in achieved FLOP/s."""
+    gpu, cpu = ({p["sequence"]: p for p in lab_decode(points, s) if p["dtype"] == "fp32"} for s in ("gpu", "cpu"))
+    return {
+        str(s): {
+            "gpu": gpu[s]["id"],
+            "cpu": cpu[s]["id"],
+            "gpu_median_s": gpu[s]["median_s"],
+            "cpu_median_s": cpu[s]["median_s"],
+            "gpu_achieved_flop_per_s": gpu[s]["achieved_flop_per_s"],
+            "cpu_achieved_flop_per_s": cpu[s]["achieved_flop_per_s"],
+            "gpu_bound_by": _bound(gpu[s]),
+            "cpu_bound_by": _bound(cpu[s]),
+            "gpu_tier": gpu[s]["tier"],
+            "cpu_tier": cpu[s]["tier"],
+            "ratio": gpu[s]["achieved_flop_per_s"] / cpu[s]["achieved_flop_per_s"],
+        }
+        for s in sorted(gpu.keys() & cpu.keys())
+    }
+
+
+def _bound(point: Item) -> str | None:
+    """What bounds a point; nothing that it was seen to beat."""
+    return None if point["above_roof"] else point["bound_by"]
+
+
+def _bandwidth_ratio(ceilings: Sequence[Item], gpu_pattern: str, cpu_pattern: str) -> float | None:
+    found = {(c["side"], c["pattern"]): c["burst"] for c in ceilings if c["kind"] == "memory"}
+    return fraction(found.get(("gpu", gpu_pattern)), found.get(("cpu", cpu_pattern)))
+
+
+def _verdict(pairs: Mapping[str, Answer], read: float | None) -> Answer:
+    """How the operator's ratio at the longest S stands to the bandwidths', and which tags push it that way."""
+    if not pairs or read is None:
+        return {"larger": None, "ratio_over_bandwidth_ratio": None, "agreement": None, "likely_reasons": []}
+    longest = list(pairs.values())[-1]
+    relative = longest["ratio"] / read
+    return {
+        "larger": "operator" if relative > 1 else "bandwidth",
+        "ratio_over_bandwidth_ratio": relative,
+        "agreement": _agreement(relative),
+        "likely_reasons": _reasons(longest, relative > 1),
+    }
+
+
+def _agreement(relative: float) -> str:
+    """How far the operator's ratio lies from the bandwidths': near, above, below, far above or far below."""
+    distance = max(relative, 1 / relative)
+    if distance <= NEAR_RATIO:
+        return "near"
+    return f"{'far ' if distance > FAR_RATIO else ''}{'above' if relative > 1 else 'below'}"
+
+
+def _reasons(pair: Item, operator_larger: bool) -> list[str]:
+    """The tags of the two points that move the operator's ratio the way it went; the others explain nothing."""
+    raises = {
+        "gpu_reads_from_l2": pair["gpu_tier"] == FAST_TIER["gpu"] and pair["gpu_bound_by"] != "launch",
+        "cpu_launch_bound": pair["cpu_bound_by"] == "launch",
+    }
+    lowers = {
+        "gpu_launch_bound": pair["gpu_bound_by"] == "launch",
+        "cpu_reads_from_cache": pair["cpu_tier"] == FAST_TIER["cpu"] and pair["cpu_bound_by"] != "launch",
+    }
+    return [code for code, holds in (raises if operator_larger else lowers).items() if holds]
+
+
+def _no_comparison(points: Sequence[Item], main_side: str, gpu_sessions: Sequence[str]) -> str:
+    if main_side == "cpu" and not gpu_sessions:
+        return "this session measured a CPU only, and no GPU session lies beside it"
+    if main_side == "cpu":
+        return f"this session measured a CPU only; GPU sessions beside it: {', '.join(gpu_sessions)}"
+    lacking = [side for side in ("gpu", "cpu") if not any(p["dtype"] == "fp32" for p in lab_decode(points, side))]
+    if lacking:
+        return f"no fp32 decode attention measured on: {', '.join(lacking)}"
+    return "the two sides share no sequence length in fp32"

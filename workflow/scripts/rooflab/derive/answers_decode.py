@@ -1,0 +1,107 @@
+"""The figures of paragraph 2: decode attention, what bounds it, and its share of the peak beside the textbook's."""
+
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from typing import Any
+
+from rooflab.derive.ceilings import fraction
+from rooflab.derive.roof import compute_ceiling
+
+Item = Mapping[str, Any]
+Answer = dict[str, Any]
+
+TEXTBOOK_FRACTION = (0.003, 0.01)  # decode's share of the fp16 Tensor Core peak as the lab tells it: 0.3 to 1 %
+TIER_SIZED = "-hbm"  # how the name of a cache sized by a memory tier ends
+COPY_PATTERN = {"gpu": "d2d", "cpu": "triad"}  # the lab's slope of each side: read and write together
+POINT_KEYS = (
+    "id", "median_s", "p10_s", "p90_s", "achieved_flop_per_s", "achieved_bytes_per_s", "intensity", "bound_by", "tier",
+    "memory_ceiling", "limit", "above_roof", "working_set_bytes", "implementation", "launch", "timing", "cache",
+    "fraction_of_attainable", "fraction_of_ceiling",
+)  # fmt: skip
+RUNG_KEYS = ("id", "implementation", "launch", "timing", "cache", "median_s", "bound_by", "verified")
+
+
+def decode_answer(ceilings: Sequence[Item], floors: Sequence[Item], points: Sequence[Item], side: str) -> Answer:
+    """Paragraph 2: each lab point's step, slope and share of the peak that the textbook speaks of.
+
+    `large` holds the fastest way of each cache that is sized by a memory tier instead of an S, by its name.
+    """
+    peak = compute_ceiling(ceilings, side, "fp16" if side == "gpu" else "fp32")
+    copy = _slope(ceilings, side, COPY_PATTERN[side])
+    figure = "fraction_of_peak" if peak else "achieved_flop_per_s"
+    dtypes: dict[str, Any] = {}
+    for point in lab_decode(points, side):
+        own = dtypes.setdefault(point["dtype"], {"sequences": {}})
+        own["sequences"][str(point["sequence"])] = _step(point, peak, copy)
+    for own in dtypes.values():
+        steps = list(own["sequences"].values())
+        own["latency_rises_with_sequence"] = all(a["median_s"] < b["median_s"] for a, b in pairwise(steps))
+        own["falls_within_spread"] = all(b["p90_s"] >= a["p10_s"] for a, b in pairwise(steps))
+        own["ladder"] = _ladder(points, steps[-1])
+    return {
+        "side": side,
+        "peak": peak["id"] if peak else None,
+        "peak_flop_per_s": peak["burst"] if peak else None,
+        "textbook_low": TEXTBOOK_FRACTION[0],
+        "textbook_high": TEXTBOOK_FRACTION[1],
+        "launch_floor_s": sync_floor(floors, side),
+        "copy_bytes_per_s": copy,
+        "dtypes": dtypes,
+        "large": {
+            point["name"]: {"dtype": point["dtype"]} | _step(point, peak, copy) for point in _large(points, side)
+        },
+        "required": [f"dtypes.{name}.sequences.{s}.{figure}" for name in dtypes for s in dtypes[name]["sequences"]],
+    }
+
+
+def lab_decode(points: Sequence[Item], side: str) -> list[Item]:
+    """The decode points that the lab speaks of on one side, in order of dtype and S."""
+    lab = [p for p in points if (p["side"], p["operator"], p["lab_point"]) == (side, "decode_attention", True)]
+    return sorted(lab, key=lambda point: (point["dtype"], point["sequence"]))
+
+
+def sync_floor(floors: Sequence[Item], side: str) -> float | None:
+    """An empty launch from Python, synchronised on both sides, seconds."""
+    found = [f["median_s"] for f in floors if (f["side"], f["launch"], f["timing"]) == (side, "python", "sync_each")]
+    return found[0] if found else None
+
+
+def _slope(ceilings: Sequence[Item], side: str, pattern: str) -> float | None:
+    found = [c["burst"] for c in ceilings if (c["side"], c["pattern"]) == (side, pattern)]
+    return found[0] if found else None
+
+
+def _step(point: Item, peak: Item | None, copy: float | None) -> Answer:
+    share = fraction(point["achieved_flop_per_s"], peak["burst"] if peak else None)
+    return {key: point[key] for key in POINT_KEYS} | {
+        "fraction_of_peak": share,
+        "textbook": _textbook(share),
+        "fraction_of_copy": fraction(point["achieved_bytes_per_s"], copy),
+    }
+
+
+def _textbook(share: float | None) -> str | None:
+    """Where a share of the peak lies: "below", "inside" or "above" the textbook's range."""
+    if share is None:
+        return None
+    low, high = TEXTBOOK_FRACTION
+    return "below" if share < low else "above" if share > high else "inside"
+
+
+def _large(points: Sequence[Item], side: str) -> list[Item]:
+    """The fastest way of each cache that is named after a memory tier."""
+    decode = [p for p in points if (p["side"], p["operator"]) == (side, "decode_attention")]
+    fastest: dict[str, Item] = {}
+    for point in sorted((p for p in decode if p["name"].endswith(TIER_SIZED)), key=lambda p: p["median_s"]):
+        fastest.setdefault(point["name"], point)
+    return list(fastest.values())
+
+
+def _ladder(points: Sequence[Item], lab: Item) -> list[Answer]:
+    """The other ways the longest step was taken, slowest first, each with its time over the lab point's."""
+    own = next(point for point in points if point["id"] == lab["id"])
+    rungs = [p for p in points if p["file"] == own["file"] and p["id"] != own["id"]]
+    return [
+        {key: rung[key] for key in RUNG_KEYS} | {"time_over_lab": rung["median_s"] / own["median_s"]}
+        for rung in sorted(rungs, key=lambda p: -p["median_s"])
+    ]

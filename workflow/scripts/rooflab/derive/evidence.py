@@ -1,0 +1,186 @@
+"""Which records speak for a session: one per measurement, the holes where there is none, and what to warn about."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from rooflab.theory.quantiles import spread
+
+Record = dict[str, Any]
+Records = Mapping[str, Record]  # by the file under the session's folder
+
+NOISE_LIMIT = 0.10  # samples further apart than this are named in the notes
+# what of a record's environment may differ between two records without touching a number
+NOT_A_VERSION = ("command", "git", "kernel", "program", "warnings")
+
+
+def select(records: Records, plan: Iterable[Record]) -> dict[str, Record]:
+    """One record for each (side, stage, name): planned before stale, measured before not, then the newest."""
+    wanted = {series_of(item["file"]) for item in plan}
+
+    def rank(file: str) -> tuple[bool, bool, str, int]:
+        record = records[file]
+        return (series_of(file) in wanted, record["status"] == "measured", record["started_at"], record["attempt"])
+
+    best: dict[tuple[str, str, str], str] = {}
+    for file in sorted(records):
+        slot = _slot(records[file])
+        if slot not in best or rank(file) > rank(best[slot]):
+            best[slot] = file
+    return {file: records[file] for file in sorted(best.values())}
+
+
+def series_of(file: str) -> str:
+    """The file without its attempt number: `gpu/gemm/fp16-n4096.<key>`."""
+    folder, _, name = file.rpartition("/")
+    return f"{folder}/{'.'.join(name.split('.')[:2])}"
+
+
+def measured(records: Records, side: str, stage: str) -> dict[str, Record]:
+    """The successful records of one stage on one side."""
+    return {
+        file: record
+        for file, record in records.items()
+        if (record["side"], record["stage"], record["status"]) == (side, stage, "measured")
+    }
+
+
+def description(records: Records, side: str) -> Record | None:
+    """What the device record of `side` says, as it says it: description and identity; None without a record."""
+    for record in measured(records, side, "device").values():
+        return {**record["details"], **record["device"]}
+    return None
+
+
+def facts(records: Records, side: str) -> Record | None:
+    """The description with what CUDA and NVML said side by side (CUDA first), and null for what the driver refused."""
+    raw = description(records, side)
+    if raw is None:
+        return None
+    merged = {**raw.get("nvml", {}), **raw.get("cuda", {}), **raw}
+    return {
+        name: None if isinstance(value, dict) and "unavailable" in value else value for name, value in merged.items()
+    }
+
+
+def main_side(records: Records, plan: Iterable[Record]) -> str:
+    """The side the session is about: gpu where it holds or plans anything of a GPU, else cpu."""
+    return "gpu" if any(item["side"] == "gpu" for item in [*records.values(), *plan]) else "cpu"
+
+
+def holes(records: Records, plan: Iterable[Record]) -> list[Record]:
+    """What the session does not know: planned without a record ("missing"), failed, unsupported; by file."""
+    present = {_slot(record) for record in records.values()}
+    found = [
+        _hole(item["file"], item, "missing", "not measured yet", "snakemake --cores 1")
+        for item in plan
+        if _slot(item) not in present
+    ]
+    for file, record in records.items():
+        if record["status"] != "measured":
+            found.append(_hole(file, record, record["status"], record["reason"], record["remedy"]))
+    return sorted(found, key=lambda hole: str(hole["file"]))
+
+
+def notes(records: Records, plan: Iterable[Record]) -> list[str]:
+    """What a reader must know before trusting a comparison inside this session."""
+    return [
+        *_mixed_devices(records),
+        *_together(records),
+        *_mixed_versions(records),
+        *_stale(records, plan),
+        *_noisy(records),
+        *_warned(records),
+    ]
+
+
+def environments(records: Iterable[Record]) -> dict[str, list[Any]]:
+    """Every distinct value of each entry of the records' environments, by dotted name; nulls left out."""
+    seen: dict[str, list[Any]] = {}
+    for record in records:
+        for name, value in _flat(record["environment"], ""):
+            if value is not None and value not in seen.setdefault(name, []):
+                seen[name].append(value)
+    return {name: sorted(values, key=str) for name, values in sorted(seen.items()) if values}
+
+
+def _flat(entries: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, Any]]:
+    for name, value in entries.items():
+        if isinstance(value, Mapping):
+            yield from _flat(value, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}", value
+
+
+def _slot(item: Mapping[str, Any]) -> tuple[str, str, str]:
+    return item["side"], item["stage"], item["name"]
+
+
+def _hole(file: str, item: Mapping[str, Any], status: str, reason: str | None, remedy: str | None) -> Record:
+    place = {"file": file, "stage": item["stage"], "name": item["name"], "side": item["side"]}
+    return place | {"status": status, "reason": reason, "remedy": remedy}
+
+
+def _mixed_devices(records: Records) -> list[str]:
+    made = []
+    for side in ("gpu", "cpu"):
+        known = {str(r["device"].get("uuid") or r["device"].get("name")) for r in records.values() if r["side"] == side}
+        if len(known) > 1:
+            made.append(f"{side}: measured on {len(known)} devices: {', '.join(sorted(known))}")
+    return made
+
+
+def _together(records: Records) -> list[str]:
+    counts = sorted({count for r in records.values() if (count := r["environment"].get("cards_at_once"))})
+    return [
+        f"gpu: measured while {count - 1} other GPU(s) of this host were measured: they shared power, PCIe and the host"
+        for count in counts
+    ]
+
+
+def _mixed_versions(records: Records) -> list[str]:
+    made = []
+    for side in ("gpu", "cpu"):
+        known = environments([record for record in records.values() if record["side"] == side])
+        versions = {name: values for name, values in known.items() if name.split(".")[0] not in NOT_A_VERSION}
+        made += [
+            f"{side}: measured under several {name}: {', '.join(map(str, values))}"
+            for name, values in versions.items()
+            if len(values) > 1
+        ]
+    return made
+
+
+def _stale(records: Records, plan: Iterable[Record]) -> list[str]:
+    """One line per side and stage: how many of its records the configuration no longer asks for."""
+    wanted: dict[tuple[str, str, str], str] = {_slot(item): series_of(item["file"]) for item in plan}
+    old = (r for file, r in records.items() if wanted.get(_slot(r), series_of(file)) != series_of(file))
+    counts = Counter(f"{record['side']}/{record['stage']}" for record in old)
+    return [
+        f"{where}: {count} measurements under other parameters than the configuration's"
+        for where, count in sorted(counts.items())
+    ]
+
+
+def _noisy(records: Records) -> list[str]:
+    """One line per side, stage and series: how many of its runs scatter, and how much."""
+    found: dict[str, list[float]] = {}
+    for record in records.values():
+        for series in record["series"]:
+            if (share := spread(series["samples_s"])) > NOISE_LIMIT:
+                found.setdefault(f"{record['side']}/{record['stage']}: {series['name']}", []).append(share)
+    return [
+        f"{where}: samples spread by up to {max(shares):.0%} of their median in {len(shares)} measurements"
+        for where, shares in sorted(found.items())
+    ]
+
+
+def _warned(records: Records) -> list[str]:
+    """What preflight warned of before measuring, once a side, with the number of measurements it holds for."""
+    told = Counter(
+        (record["side"], text) for record in records.values() for text in record["environment"].get("warnings", [])
+    )
+    return [
+        f"{side}: {text} ({count} measurement{'s' if count > 1 else ''})"
+        for (side, text), count in sorted(told.items())
+    ]

@@ -1,0 +1,92 @@
+"""What bounds a point: launching, a memory tier or computing, and how fast the measured ceilings let it run.
+
+Attainable time = the longest of the launch floor of its way of launching, its bytes at the bandwidth of its tier and
+its FLOP at the compute ceiling of its dtype: the roofline with one more floor.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from rooflab.theory.work import Work
+
+Ceiling = Mapping[str, Any]
+
+FAST_TIER = {"gpu": "L2", "cpu": "cache"}
+MAIN_TIER = {"gpu": "HBM", "cpu": "DRAM"}
+
+
+@dataclass(frozen=True)
+class Limit:
+    """One bound of a point: its name, the seconds it takes at least, its relative spread, the ceiling it comes from.
+
+    `judged` is False where the ceiling was measured in another tier, so that running faster contradicts nothing.
+    """
+
+    bound: str
+    seconds: float
+    spread: float
+    source: str
+    judged: bool = True
+
+
+def tier_of(side: str, working_set_bytes: int, cache: str | None, fast_bytes: int | None) -> str:
+    """The tier that serves a working set: L2 (GPU) or the last-level cache (CPU) where it fits and is warm."""
+    fits = fast_bytes is not None and working_set_bytes <= fast_bytes
+    return FAST_TIER[side] if fits and cache == "warm" else MAIN_TIER[side]
+
+
+def memory_ceiling(ceilings: Iterable[Ceiling], side: str, tier: str) -> Ceiling | None:
+    """The ceiling for reads from `tier`: its own where measured, else the read ceiling of main memory; never a copy."""
+    reads = {c["tier"]: c for c in ceilings if c["side"] == side and c["pattern"] in ("read", "l2")}
+    return reads.get(tier) or reads.get(MAIN_TIER[side])
+
+
+def compute_ceiling(ceilings: Iterable[Ceiling], side: str, variant: str) -> Ceiling | None:
+    """The measured compute ceiling of a dtype, or of a variant of one, on this side."""
+    return next((c for c in ceilings if (c["side"], c["kind"], c["variant"]) == (side, "compute", variant)), None)
+
+
+def reach(ceilings: Iterable[Ceiling], side: str, tier: str) -> int | None:
+    """The largest buffer that a tier was seen to serve; None where no sweep was taken."""
+    return next((c["reach_bytes"] for c in ceilings if (c["side"], c["tier"]) == (side, tier)), None)
+
+
+def launch_floor(floors: Iterable[Ceiling], side: str, launch: str, timing: str) -> Ceiling | None:
+    """The launch floor taken the same way as the point: from Python or a graph, synchronised each or in blocks."""
+    return next((f for f in floors if (f["side"], f["launch"], f["timing"]) == (side, launch, timing)), None)
+
+
+def limits(
+    work: Work, tier: str, compute: Ceiling | None, memory: Ceiling | None, floor: Ceiling | None
+) -> list[Limit]:
+    """The bounds that are known; a missing ceiling bounds nothing."""
+    made = []
+    if compute is not None:
+        made.append(Limit("compute", work.flop / compute["burst"], relative_spread(compute), compute["id"]))
+    if memory is not None:
+        seconds = work.bytes / memory["burst"]
+        made.append(Limit(tier, seconds, relative_spread(memory), memory["id"], judged=memory["tier"] == tier))
+    if floor is not None:
+        width = (floor["p90_s"] - floor["p10_s"]) / floor["median_s"]
+        made.append(Limit("launch", floor["median_s"], width, floor["id"]))
+    return made
+
+
+def binding(known: Iterable[Limit]) -> Limit | None:
+    """The limit that sets the attainable time; a tie goes to the first; None where nothing is known."""
+    return max(known, key=lambda limit: limit.seconds, default=None)
+
+
+def is_above_roof(median_s: float, spread: float, limit: Limit | None) -> bool:
+    """Whether a point beats its roof by more than both of them spread: then one of the two measurements is wrong.
+
+    `spread` of the point: from the 10th to the 90th percentile, as a fraction of the median.
+    """
+    return limit is not None and limit.judged and limit.seconds > median_s * (1 + spread + limit.spread)
+
+
+def relative_spread(ceiling: Ceiling) -> float:
+    """Distance from the 10th to the 90th percentile of a ceiling, as a fraction of it."""
+    low, high = ceiling["burst_spread"]
+    return (high - low) / ceiling["burst"]

@@ -1,0 +1,164 @@
+"""Each part of a model's decode step against its roof: what was measured, what is attainable, and what bounds it."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from rooflab.derive import roof as regimes
+from rooflab.derive.ceilings import fraction, refuted, seconds_per_launch, verified
+from rooflab.derive.evidence import Records, facts, measured
+from rooflab.theory import step
+from rooflab.theory.dtypes import dtype
+from rooflab.theory.geometry import Decoder
+from rooflab.theory.quantiles import median
+from rooflab.theory.work import Work
+
+Record = dict[str, Any]
+
+# what computes on operands that are stored in another format, and what a product's result is stored in
+ARITHMETIC_OF_CACHE = {"fp8_e4m3": "fp16"}
+RESULT_BYTES = {"fp8_e4m3": 2}
+ELEMENTWISE_DTYPE = {"fp8_e4m3": "bf16"}
+
+
+@dataclass(frozen=True)
+class Roof:
+    """The ceilings of a session's GPU, and the facts that say which of them holds."""
+
+    ceilings: list[Record]
+    floors: list[Record]
+    l2_bytes: int | None  # the largest buffer that L2 serves
+
+    def limit(self, work: Work, arithmetic: str | None, warm: bool) -> tuple[str, regimes.Limit | None]:
+        """The tier that serves `work`, and what sets its shortest time; launched by a graph among many others."""
+        tier = regimes.tier_of("gpu", work.bytes, "warm" if warm else "cold", self.l2_bytes)
+        compute = regimes.compute_ceiling(self.ceilings, "gpu", arithmetic) if arithmetic else None
+        memory = regimes.memory_ceiling(self.ceilings, "gpu", tier)
+        floor = regimes.launch_floor(self.floors, "gpu", "graph", "graph")
+        return tier, regimes.binding(regimes.limits(work, tier, compute, memory, floor))
+
+    def flop_per_s(self, arithmetic: str) -> float | None:
+        """The compute ceiling of a dtype."""
+        found = regimes.compute_ceiling(self.ceilings, "gpu", arithmetic)
+        return float(found["burst"]) if found else None
+
+    def bytes_per_s(self) -> float | None:
+        """The ceiling of reads from main memory."""
+        found = regimes.memory_ceiling(self.ceilings, "gpu", "HBM")
+        return float(found["burst"]) if found else None
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One way to serve a model: its name and geometry, the dtype of weights and activations, that of the cache."""
+
+    name: str
+    model: Decoder
+    dtype: str
+    kv_dtype: str
+
+
+def roof(records: Records, ceilings: list[Record], floors: list[Record]) -> Roof:
+    """The roof of a session."""
+    l2_bytes = regimes.reach(ceilings, "gpu", "L2") or (facts(records, "gpu") or {}).get("l2_bytes")
+    return Roof(ceilings, floors, l2_bytes)
+
+
+def attention_points(setting: Setting, records: Records, over: Roof, lengths: list[int], batch: int) -> list[Record]:
+    """One layer's attention at each length of cache."""
+    taken = {
+        (record["spec"]["sequence"], record["spec"]["batch"]): (file, record)
+        for file, record in measured(records, "gpu", "attention").items()
+        if record["spec"]["operator"] == setting.name and record["spec"]["dtype"] == setting.kv_dtype
+    }
+    made = []
+    for length in lengths:
+        work = step.attention_work(setting.model, batch, length, dtype(setting.kv_dtype).bytes)
+        file, record = taken.get((length, batch), (None, None))
+        series = record["series"][0] if record else None
+        arithmetic = cache_arithmetic(setting.kv_dtype)
+        head = {"part": "attention", "kind": "attention", "batch": batch, "length": length}
+        head["count"] = None if setting.model.window else setting.model.layers
+        made.append(head | _placed(work, series, file, over, arithmetic, warm=False))
+    return made
+
+
+def other_points(setting: Setting, records: Records, over: Roof, batch: int) -> list[Record]:
+    """Every product and element-wise kernel of a step at `batch`."""
+    file, series = _step_series(setting, records, batch)
+    made = []
+    for part, work, arithmetic in _other_parts(setting, batch):
+        kind = "product" if arithmetic else "elementwise"
+        head = {"part": part.part, "kind": kind, "batch": batch, "length": None, "count": part.count}
+        found = series.get(part.part)
+        made.append(head | _placed(work, found, file if found else None, over, arithmetic, warm=arithmetic is None))
+    return made
+
+
+def weighty_works(setting: Setting, batch: int, sequence: int | None) -> Iterator[tuple[Work, int, str]]:
+    """Work, count and arithmetic of what reads weights, and, at a context of `sequence`, of attention."""
+    for part, work, arithmetic in _other_parts(setting, batch):
+        if arithmetic is not None:
+            yield work, part.count, arithmetic
+    size, arithmetic = dtype(setting.kv_dtype).bytes, cache_arithmetic(setting.kv_dtype)
+    for each in step.attentions(setting.model, sequence, batch) if sequence else ():
+        yield step.attention_work(setting.model, batch, each.length, size), each.count, arithmetic
+
+
+def cache_arithmetic(kv_dtype: str) -> str:
+    """What multiplies elements of a cache in `kv_dtype`."""
+    return ARITHMETIC_OF_CACHE.get(kv_dtype, kv_dtype)
+
+
+def _other_parts(setting: Setting, batch: int) -> Iterator[tuple[Any, Work, str | None]]:
+    size = dtype(setting.dtype).bytes
+    for product in step.products(setting.model, batch):
+        yield product, product.work(size, RESULT_BYTES.get(setting.dtype, size)), setting.dtype
+    between = dtype(ELEMENTWISE_DTYPE.get(setting.dtype, setting.dtype)).bytes
+    for kernel in step.elementwise(setting.model, batch):
+        yield kernel, kernel.work(between), None
+
+
+def _step_series(setting: Setting, records: Records, batch: int) -> tuple[str | None, dict[str, Record]]:
+    for file, record in measured(records, "gpu", "step").items():
+        spec = record["spec"]
+        if (spec["operator"], spec["dtype"], spec["batch"]) == (setting.name, setting.dtype, batch):
+            return file, {series["name"]: series for series in record["series"]}
+    return None, {}
+
+
+def _placed(
+    work: Work, series: Mapping[str, Any] | None, file: str | None, over: Roof, arithmetic: str | None, warm: bool
+) -> Record:
+    tier, limit = over.limit(work, arithmetic, warm)
+    usable = series is not None and not refuted(series)
+    middle = median(seconds_per_launch(series)) if usable and series is not None else None
+    attainable_s = limit.seconds if limit else None
+    return {
+        "flop": work.flop,
+        "bytes": work.bytes,
+        "intensity": work.intensity,
+        "median_s": middle,
+        "achieved_flop_per_s": work.flop / middle if middle else None,
+        "attainable_s": attainable_s,
+        "attainable_flop_per_s": work.flop / attainable_s if attainable_s else None,
+        "fraction_of_attainable": fraction(attainable_s, middle),
+        "bound_by": limit.bound if limit else None,
+        "tier": tier,
+        "implementation": series["implementation"] if series else None,
+        "verified": bool(series and verified(series)),
+        "file": file,
+    }
+
+
+def sweep_points(record: Record, over: Roof) -> list[Record]:
+    """The measured walk up the slope, one point per batch; weights come from main memory at each of them."""
+    spec, made = record["spec"], []
+    size = dtype(spec["dtype"]).bytes
+    for series in record["series"]:
+        batch = int(series["name"].removeprefix("m"))
+        product = step.Product("projection", batch, spec["n"], spec["k"], 1)
+        work = product.work(size, RESULT_BYTES.get(spec["dtype"], size))
+        head = {"batch": batch}
+        made.append(head | _placed(work, series, None, over, spec["dtype"], warm=False))
+    return sorted(made, key=lambda point: int(point["batch"]))

@@ -1,0 +1,91 @@
+"""The closing lines of a run: the Checks, what was paid, and the reminder that the instance is still running."""
+
+import json
+import shlex
+import sys
+from pathlib import Path
+from typing import Any
+
+from rooflab.explain import model_line, terminal, text_roofline
+from rooflab.record.records import RecordError
+
+MARK = {"pass": "pass", "fail": "FAIL", "not applicable": "n/a "}
+
+
+REMINDER = (
+    "The instance is still running: terminate it when you are done. Then, on any machine with results/: "
+    "snakemake --cores 1 terminated"
+)
+
+
+def show(session_dirs: list[Path], rented: bool) -> None:
+    """Prints the summary of each session that has a manifest; a session of its own with a small roofline."""
+    made = {folder: _read(path) for folder in session_dirs if (path := folder / "manifest.json").exists()}
+    full = [lines(folder, manifest) + model_line.of_session(folder) for folder, manifest in made.items()]
+    short = [brief(folder, manifest) for folder, manifest in made.items()]
+    drawing = (
+        text_roofline.lines(_read(next(iter(made)) / "roofline.json"), sys.stdout.encoding) if len(made) == 1 else []
+    )
+    told = terminal.fitted(full, short, drawing, ["", REMINDER] if rented else [])
+    if told:
+        print("\n".join(told), flush=True)
+
+
+def _read(path: Path) -> dict[str, Any]:
+    return dict(json.loads(path.read_text(encoding="utf-8")))
+
+
+def brief(folder: Path, manifest: dict[str, Any]) -> str:
+    """One line where there are too many sessions: how many Checks pass, and what was paid."""
+    states = [check["status"] for check in manifest["checks"]]
+    return (
+        f"{folder.name}: {states.count('pass')} of {len(states)} Checks pass, {paid_lines(manifest['paid'])[0].strip()}"
+    )
+
+
+def lines(folder: Path, manifest: dict[str, Any]) -> list[str]:
+    """The session's Checks one by one, then paid seconds and dollars, in all and per stage."""
+    files = f"{folder}/report.html, roofline.png, interpretation.md, manifest.json"
+    told = ["", f"{folder.name}: {files}", *map(_check, manifest["checks"]), *paid_lines(manifest["paid"])]
+    return told + ([f"  {closing_line(closing)}"] if (closing := manifest.get("terminated")) else [])
+
+
+def paid_lines(paid: dict[str, Any]) -> list[str]:
+    """Paid wall seconds and dollars; beneath, what the stages took of it, the rest being start-ups' gaps and free rules."""
+    cost = "no price given" if paid["usd"] is None else f"${paid['usd']:.4f}"
+    rest = paid["paid_s"] - sum(paid["stages"].values())
+    stages = [f"{stage} {seconds:.1f}" for stage, seconds in paid["stages"].items()]
+    return [f"  paid {paid['paid_s']:.1f} s, {cost}", f"    {', '.join([*stages, f'around them {rest:.1f}'])}"]
+
+
+def closing_record(path: Path) -> dict[str, Any] | None:
+    """A session's `terminated.json`, None while there is none. Raises RecordError where the file is not one."""
+    if not path.exists():
+        return None
+    try:
+        record = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError:
+        record = None
+    if isinstance(record, dict) and {"total_usd", "terminated_at"} <= record.keys():
+        return record
+    raise RecordError(
+        f"{path}: damaged, it does not tell when the instance was terminated and at what cost: "
+        f"rm {shlex.quote(str(path))}, then snakemake --cores 1 terminated records it anew"
+    )
+
+
+def closing_line(record: dict[str, Any]) -> str:
+    """The lab's last item: the instance is terminated, and its total cost."""
+    usd = record["total_usd"]
+    cost = "total cost unknown: no price was given" if usd is None else f"total cost ${usd:.2f}"
+    return f"instance terminated at {record['terminated_at']}, {cost}"
+
+
+def _check(check: dict[str, Any]) -> str:
+    told = check["reason"] if check["status"] == "not applicable" else _value(check)
+    advice = f"; {check['advice']}" if check["status"] == "fail" and check["advice"] else ""
+    return f"  {MARK[check['status']]}  {check['title']}: {told}{advice}"
+
+
+def _value(check: dict[str, Any]) -> str:
+    return f"{terminal.plain(check['value'])} (limit {terminal.plain(check['limit'])})"

@@ -1,0 +1,113 @@
+"""What machine is this? Answered by the driver alone, without CuPy; a GPU that cannot be used is an error, never a CPU session."""
+
+import json
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rooflab.machine import host_cpu, nvml
+
+PCI = Path("/sys/bus/pci/devices")
+NVIDIA_VENDOR, DISPLAY_CLASS = "0x10de", "0x03"
+
+
+class DetectionError(Exception):
+    """An NVIDIA device is there and cannot be used: what was seen and what to do."""
+
+
+@dataclass(frozen=True)
+class Machine:
+    """The device to measure: its session's name, and whether it is a GPU."""
+
+    slug: str
+    is_gpu: bool
+
+
+def slug(name: str) -> str:
+    """A device's name as a folder: `NVIDIA H200` -> `nvidia-h200`."""
+    plain = re.sub(r"\((r|tm)\)", "", name.lower())
+    return re.sub(r"[^a-z0-9.]+", "-", plain).strip("-.")
+
+
+def has_nvidia_hardware(pci: Path = PCI, dev: Path = Path("/dev")) -> bool:
+    """Whether an NVIDIA display device is on the bus, or its device node is here."""
+    if any(dev.glob("nvidia[0-9]*")):
+        return True
+    return any(
+        _text(each / "vendor") == NVIDIA_VENDOR and _text(each / "class").startswith(DISPLAY_CLASS)
+        for each in (pci.iterdir() if pci.is_dir() else ())
+    )
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text().strip()
+    except OSError:
+        return ""
+
+
+def chosen(device: str, results: Path) -> Machine:
+    """The machine of the config's `device`. Raises DetectionError."""
+    if device == "cpu":
+        return _cpu()
+    if device != "auto":
+        return Machine(device, not device.startswith("cpu-"))
+    machine = _auto()
+    if machine.is_gpu:
+        _refuse_second_bill(machine, results)
+    return machine
+
+
+def _cpu() -> Machine:
+    return Machine(f"cpu-{slug(str(host_cpu.identity()['name'] or 'unknown'))}", False)
+
+
+def _auto() -> Machine:
+    try:
+        gpus = nvml.list_gpus()
+    except nvml.NvmlError as error:
+        if has_nvidia_hardware():
+            raise DetectionError(
+                f"this machine has an NVIDIA device that cannot be used: {error}. Install or start its driver (in a "
+                "container: run it with --gpus all), or measure the CPU alone: snakemake --cores 1 --config device=cpu"
+            ) from error
+        return _cpu()
+    seen = nvml.visible(gpus, os.environ.get("CUDA_VISIBLE_DEVICES"))
+    if gpus and not seen:
+        raise DetectionError(
+            f"the driver lists {len(gpus)} GPU(s), but CUDA_VISIBLE_DEVICES="
+            f"{os.environ.get('CUDA_VISIBLE_DEVICES')!r} hides them: unset it, or give an index or UUID it has"
+        )
+    if not seen:
+        return _cpu()
+    return Machine(gpu_slug(seen[0]), True)
+
+
+def gpu_slug(gpu: Mapping[str, Any]) -> str:
+    """The session's name of a GPU: its name, and the profile of a MIG slice, which CUDA makes part of the name and NVML does not."""
+    name, _, profile = str(gpu["name"]).partition(" MIG ")
+    profile = gpu.get("mig") or profile
+    return slug(f"{name}-mig-{profile}" if profile else name)
+
+
+def _refuse_second_bill(machine: Machine, results: Path) -> None:
+    """A spot instance may have woken up on another model in the middle of a session."""
+    for folder in sorted(results.iterdir()) if results.is_dir() else ():
+        if folder.name != machine.slug and (folder / "gpu").is_dir() and unfinished(folder):
+            raise DetectionError(
+                f"results/{folder.name} is an unfinished session of another GPU than this one ({machine.slug}). To begin a "
+                f"session here: snakemake --cores 1 --config device={machine.slug}. To draw what exists of the other: "
+                "snakemake --cores 1 report"
+            )
+
+
+def unfinished(session_dir: Path) -> bool:
+    """Whether a session has no manifest, or one that was written while measurements were missing."""
+    try:
+        manifest = json.loads((session_dir / "manifest.json").read_text(encoding="utf-8"))
+        return any(hole["status"] == "missing" for hole in manifest["holes"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return True

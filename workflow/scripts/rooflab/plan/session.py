@@ -1,0 +1,102 @@
+"""A session on disk: its name, its files, and which of them are trusted."""
+
+import os
+import re
+import sys
+from functools import cache
+from pathlib import Path
+
+from rooflab.plan import measurements
+from rooflab.record import identity, records
+
+SIDES = ("gpu", "cpu")
+NAME = r"[a-z0-9][a-z0-9.-]*"  # of a session, and of its folder
+
+
+def names(results: Path) -> set[str]:
+    """The sessions that hold at least one measurement. A folder of another kind of name is left out, and that is told."""
+    folders = results.iterdir() if results.is_dir() else ()
+    found = {each.name for each in folders if any((each / side).is_dir() for side in SIDES)}
+    odd = {name for name in found if not re.fullmatch(NAME, name)}
+    _tell_once(*sorted(odd))
+    return found - odd
+
+
+@cache
+def _tell_once(*odd: str) -> None:
+    for name in odd:
+        print(
+            f"results/{name}: left out, not a session's name (small letters, digits, - and .): rename it",
+            file=sys.stderr,
+        )
+
+
+def spec_text(spec: measurements.Spec) -> str:
+    """The spec as the text that its key digests."""
+    return records.canonical_json(spec)
+
+
+def planned_files(session_dir: Path, points: list[measurements.Point]) -> list[Path]:
+    """One file per point: the one that exists, or, where the last attempt failed, the next attempt."""
+    return [_planned(session_dir, each) for each in points]
+
+
+def _planned(session_dir: Path, planned: measurements.Point) -> Path:
+    taken = measurements.attempts(session_dir, planned)
+    if not taken:
+        return session_dir / planned.file()
+    return session_dir / planned.file(len(taken) + 1) if _failed(taken[-1]) else taken[-1]
+
+
+def _failed(path: Path) -> bool:
+    """Whether a record says `failed`; one that cannot be trusted counts as present, and stops the free rules by name."""
+    try:
+        if (
+            b'"failed"' not in path.read_bytes()
+        ):  # a fleet has thousands of records: read whole only where it may be one
+            return False
+        return bool(records.read_sealed(path)["status"] == "failed")
+    except (OSError, records.RecordError):
+        return False
+
+
+def closed_folder(files: list[Path]) -> Path | None:
+    """The folder that stands in the way of making one of the files that do not exist yet: it cannot be written."""
+    for path in (each for each in files if not each.exists()):
+        nearest = next(folder for folder in path.parents if folder.exists())
+        if not os.access(nearest, os.W_OK):
+            return nearest
+    return None
+
+
+def record_files(session_dir: Path) -> list[Path]:
+    """Every measurement record of a session, whatever parameters it was taken under."""
+    return sorted(path for side in SIDES for path in (session_dir / side).rglob("*.json"))
+
+
+def distrusted(session_dir: Path) -> list[str]:
+    """Why this session must not be drawn, one line per record: damaged, newer than this program, of another device.
+
+    Looked into where a record is newer than what was drawn last; the others were read and found sound then.
+    """
+    paths = record_files(session_dir)
+    if not _news(session_dir / "roofline.json", paths):
+        return []
+    told: list[str] = []
+    sound: dict[Path, records.Record] = {}
+    for path in paths:
+        try:
+            sound[path] = records.read_sealed(path)
+        except records.RecordError as error:
+            told.append(str(error))
+    for side in SIDES:
+        told += identity.strangers(side, {path: each for path, each in sound.items() if each["side"] == side})
+    return told
+
+
+def _news(drawn: Path, paths: list[Path]) -> bool:
+    """Whether a record changed after the drawing: by its time, or by the time of its inode, which no tool sets back."""
+    if not drawn.exists():
+        return True
+    before = drawn.stat()
+    return any(now.st_mtime >= before.st_mtime or now.st_ctime > before.st_ctime for now in map(Path.stat, paths))

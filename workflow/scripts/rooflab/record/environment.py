@@ -1,0 +1,65 @@
+"""What else could explain a number: versions, variables that change results, the commit. Nothing private."""
+
+import os
+import platform
+import subprocess
+import sys
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+# Variables that change what is measured; nothing else of the environment is recorded.
+VARIABLES = (
+    "CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "CUDA_LAUNCH_BLOCKING", "CUPY_TF32", "CUPY_ACCELERATORS",
+    "NVIDIA_TF32_OVERRIDE", "CUBLAS_WORKSPACE_CONFIG", "CUBLAS_EMULATE_SINGLE_PRECISION", "OMP_NUM_THREADS",
+    "OPENBLAS_NUM_THREADS", "OPENBLAS_CORETYPE", "MKL_NUM_THREADS", "MKL_ENABLE_INSTRUCTIONS", "MKL_DEBUG_CPU_TYPE",
+    "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", "CUDA_FORCE_PTX_JIT", "CUDA_DISABLE_PERF_BOOST", "CUPY_GPU_MEMORY_LIMIT",
+    "CUBLAS_LOGINFO_DBG", "CUBLASLT_LOG_LEVEL", "NPY_DISABLE_CPU_FEATURES", "OMP_PROC_BIND", "GOMP_CPU_AFFINITY",
+    "KMP_AFFINITY",
+)  # fmt: skip
+PACKAGES = ("numpy", "ml_dtypes", "snakemake", "cupy-cuda12x", "cupy-cuda13x", "nvidia-ml-py")
+ROOT = Path(__file__).resolve().parents[4]
+
+
+def now_iso() -> str:
+    """The time in UTC, ISO 8601, to the second."""
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def installed(name: str) -> str | None:
+    """The version of an installed distribution, or None."""
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return None
+
+
+def git_state() -> dict[str, Any]:
+    """{"commit", "dirty"} of the checkout; None and a reason where there is no git. Results lie in the tree and do not count as dirt."""
+    try:
+        commit = _git("rev-parse", "HEAD")
+        dirty = bool(_git("status", "--porcelain", "--untracked-files=no", "--", ".", ":!results"))
+    except (OSError, subprocess.CalledProcessError):
+        return {"commit": None, "dirty": None, "reason": "not a git checkout"}
+    return {"commit": commit, "dirty": dirty}
+
+
+def _git(*arguments: str) -> str:
+    run = subprocess.run(["git", "-C", str(ROOT), *arguments], capture_output=True, text=True, check=True)
+    return run.stdout.strip()
+
+
+def collect() -> dict[str, Any]:
+    """The environment of this process, as it enters every record."""
+    packages = {name: installed(name) for name in PACKAGES}
+    return {
+        "python": platform.python_version(),
+        "system": f"{platform.system()} {platform.machine()}",
+        "kernel": platform.release(),
+        "packages": {name: found for name, found in packages.items() if found},
+        "variables": {name: os.environ[name] for name in VARIABLES if name in os.environ},
+        "git": git_state(),
+        "program": Path(sys.argv[0]).name,
+        "command": os.environ.get("ROOFLAB_COMMAND"),
+    }

@@ -1,0 +1,181 @@
+"""Records on disk: JSON with a schema, sealed by the hash of its own content, written so that a file that exists is complete.
+
+Knows JSON, schemas and atomic writes; knows no theory and no device.
+"""
+
+import hashlib
+import json
+import os
+import shlex
+from collections.abc import Callable, Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import yaml
+from jsonschema import Draft202012Validator, ValidationError
+from jsonschema.validators import extend
+
+Record = dict[str, Any]
+SCHEMAS = Path(__file__).resolve().parents[3] / "schemas"
+SAFE_LOADER = getattr(
+    yaml, "CSafeLoader", yaml.SafeLoader
+)  # libyaml's, ten times as fast, where PyYAML was built with it
+
+# Format history of the measurement record. 1: first format.
+MEASUREMENT_VERSION = 1
+# from version n to version n + 1; an older record is read through these, never measured again
+UPGRADES: dict[int, Callable[[Record], Record]] = {}
+
+
+# what every reader asks of a record before its schema is held against it
+SPEAKING = ("stage", "side", "name", "key", "attempt", "spec", "status", "device", "started_at")
+
+
+class RecordError(ValueError):
+    """A record that must not be trusted: names the file, what is wrong, and the command that repairs it."""
+
+
+def canonical(value: Any) -> Any:
+    """The value with integral floats as integers, recursively: 4096.0 and 4096 are one number in a key."""
+    if isinstance(value, dict):
+        return {str(k): canonical(v) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [v if type(v) is float and v % 1 else canonical(v) for v in value]  # a thousand samples: no call each
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    return value
+
+
+def canonical_json(value: Any) -> str:
+    """One text per value, whatever the order of its keys. Raises ValueError on NaN and infinity."""
+    return json.dumps(canonical(value), sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
+def digest(value: Any) -> str:
+    """SHA-256 of the canonical JSON, as 64 hexadecimal digits."""
+    return hashlib.sha256(canonical_json(value).encode()).hexdigest()
+
+
+def seal(record: Record) -> Record:
+    """The record with the hash of everything else in it under `sha256`."""
+    body = {k: v for k, v in record.items() if k != "sha256"}
+    return body | {"sha256": digest(body)}
+
+
+def write_text(path: Path, text: str) -> None:
+    """Publishes atomically: part file beside the target, flushed and synced, then renamed; an error leaves the target as it was."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(f"{path.name}.{os.getpid()}.part")
+    try:
+        with open(part, "w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(part, path)
+    finally:
+        part.unlink(missing_ok=True)
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+def write_json(path: Path, value: Any, indent: int | None = 1) -> None:
+    """Publishes JSON atomically. Raises ValueError on NaN and infinity, which JSON does not have."""
+    write_text(path, json.dumps(value, indent=indent, allow_nan=False, ensure_ascii=False) + "\n")
+
+
+@cache
+def validator(name: str) -> Draft202012Validator:
+    """The validator of `workflow/schemas/<name>.schema.yaml`."""
+    schema = yaml.load((SCHEMAS / f"{name}.schema.yaml").read_text(), Loader=SAFE_LOADER)
+    return extend(Draft202012Validator, {"items": _items})(schema)
+
+
+def _items(checker: Any, items: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
+    """The standard keyword, with a short way for plain numbers: a record holds thousands of samples."""
+    plain = isinstance(instance, list) and items == {"type": "number", "minimum": 0}
+    if not plain or not all(type(each) is float and each >= 0 for each in instance):
+        yield from Draft202012Validator.VALIDATORS["items"](checker, items, instance, schema)
+
+
+def check_schema(name: str, value: Any, where: str) -> None:
+    """Raises RecordError with the first thing in `value` that the schema does not allow."""
+    errors = sorted(validator(name).iter_errors(value), key=lambda e: list(map(str, e.absolute_path)))
+    if errors:
+        spot = "/".join(map(str, errors[0].absolute_path)) or "the top level"
+        raise RecordError(f"{where}: {spot}: {errors[0].message}")
+
+
+def distrust(path: Path, why: str) -> RecordError:
+    """The error of a record that only measuring again can repair."""
+    return RecordError(
+        f"{path}: {why}. To measure it again, on its machine: rm {shlex.quote(str(path))} && snakemake --cores 1"
+    )
+
+
+def read_record(path: Path) -> Record:
+    """A trusted measurement record, upgraded to the current format.
+
+    Raises RecordError if it is not JSON, its hash does not match its content, its format is newer than this
+    program's, its schema does not hold, or its name and its content disagree.
+    """
+    record = read_sealed(path)
+    try:
+        check_schema("measurement", record, str(path))
+    except RecordError as error:
+        raise distrust(path, str(error).removeprefix(f"{path}: ")) from error
+    return record
+
+
+def read_sealed(path: Path) -> Record:
+    """As `read_record`, without the schema: what carries the right hash was held against it before it was written."""
+    try:
+        raw = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise RecordError(f"{path}: cannot be read ({error.strerror})") from error
+    except ValueError as error:
+        raise distrust(path, "not JSON (truncated or empty?)") from error
+    if not isinstance(raw, dict) or raw.get("schema") != "measurement":
+        raise distrust(path, "not a measurement record")
+    if not _sealed(raw):
+        raise distrust(path, "edited or damaged: its content does not match the hash it carries")
+    record = _upgraded(path, raw)
+    absent = [name for name in SPEAKING if name not in record]
+    if absent:
+        raise distrust(path, f"not a whole measurement record: {', '.join(absent)} missing")
+    _check_name(path, record)
+    return record
+
+
+def _upgraded(path: Path, raw: Record) -> Record:
+    version = raw.get("schema_version")
+    if isinstance(version, int) and version > MEASUREMENT_VERSION:
+        raise RecordError(
+            f"{path}: format {version}, newer than this program reads ({MEASUREMENT_VERSION}). Update the checkout: git pull"
+        )
+    while version != MEASUREMENT_VERSION:
+        if version not in UPGRADES:
+            raise distrust(path, f"format {version!r} is none that this program knows")
+        raw = UPGRADES[version](raw)
+        version = raw["schema_version"]
+    return raw
+
+
+def _sealed(raw: Record) -> bool:
+    try:
+        return seal(raw)["sha256"] == raw.get("sha256")
+    except ValueError:  # NaN, which no record holds
+        return False
+
+
+def _check_name(path: Path, record: Record) -> None:
+    if record["key"] != digest(record["spec"])[:8]:
+        raise distrust(path, "its key is not the digest of its parameters")
+    suffix = f".{record['attempt']}" if record["attempt"] > 1 else ""
+    expected = f"{record['name']}.{record['key']}{suffix}.json"
+    if path.name != expected:
+        under = f"the measurement {expected} (protocol {record['spec'].get('protocol')})"
+        raise distrust(path, f"holds {under}, not the one its name says")
