@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 from rooflab.measure.cuda import nvrtc
-from rooflab.measure.cuda.attention.configs import FORMATS
+from rooflab.measure.cuda.arrays import FORMATS
 from rooflab.measure.cuda.attention.latent import KERNEL_CAPABILITY
 from rooflab.measure.cuda.device import CudaDevice, open_device
 from rooflab.measure.cuda.elementwise import FLAT_THREADS, ROW_THREADS, SOFTMAX_THREADS, ElementwiseCase, kernel_defines

@@ -258,13 +258,13 @@ def test_a_dry_run_of_two_cards_bills_each_and_their_sum(two_card_lab: Path) -> 
 STAND_IN = """
 import argparse, json, os, time
 from pathlib import Path
-from rooflab import paid
-from rooflab.protocol import Bench
-from rooflab.station import Station
+from rooflab.measure import program
+from rooflab.measure.bench import Bench
+from rooflab.measure.station import Station
 
-def opener(side):
+def opener():
     card = {"name": "NVIDIA H200", "uuid": os.environ.get("CUDA_VISIBLE_DEVICES")}
-    return Station(Bench(), card if side == "gpu" else {"name": "CPU"})
+    return Station(Bench(), card if given.spec["side"] == "gpu" else {"name": "CPU"})
 
 def measure(spec, bench):
     with open("turns.jsonl", "a") as file:
@@ -272,14 +272,14 @@ def measure(spec, bench):
         time.sleep(0.2)
         turn = {"side": spec["side"], "card": os.environ.get("CUDA_VISIBLE_DEVICES"), "begin": begin}
         file.write(json.dumps(turn | {"end": time.monotonic()}) + "\\n")
-    return paid.Measurement()
+    return program.Measurement()
 
 parser = argparse.ArgumentParser()
 parser.add_argument("--spec", type=json.loads)
 parser.add_argument("--out", type=Path)
 parser.add_argument("--log")
 given = parser.parse_args()
-paid.run(measure, given.spec["side"], paid.Job(given.spec, given.out), opener)
+program.run(measure, given.spec["side"], program.Job(given.spec, given.out), opener)
 """
 
 

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 from rooflab.measure.cuda import nvrtc
-from rooflab.measure.cuda.attention.configs import FORMATS, FusedConfig, fused_configs, kernel_defines
+from rooflab.measure.cuda.arrays import FORMATS
+from rooflab.measure.cuda.attention.configs import FusedConfig, fused_configs, kernel_defines
 from rooflab.measure.cuda.bandwidth import CONFIGS
 
 CLAIMED = (70, 75, 80, 86, 89, 90, 100, 120)

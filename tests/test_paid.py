@@ -6,7 +6,7 @@ import pytest
 from rooflab.machine import locks
 from rooflab.measure import program
 from rooflab.measure.bench import Bench
-from rooflab.measure.station import Station
+from rooflab.measure.station import Station, open_cpu_station
 from rooflab.plan import measurements
 from rooflab.record import identity, ledger, records
 
@@ -21,7 +21,7 @@ def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> program.Job:
     return program.Job(point.spec, Path("results/here") / point.file())
 
 
-def station(side: str = "cpu", **changes: object) -> Station:
+def station(**changes: object) -> Station:
     return Station(Bench(), CPU | changes)
 
 
@@ -94,7 +94,7 @@ def test_another_host_is_refused_before_measuring(job: program.Job, change: dict
     program.run(floor, "cpu", job, station)
     other = program.Job(job.spec, job.out.with_name(job.out.name.replace(".json", ".2.json")))
     with pytest.raises(identity.WrongMachine, match="not the one of the session here"):
-        program.run(lambda spec, bench: pytest.fail("measured"), "cpu", other, lambda side: station(**change))
+        program.run(lambda spec, bench: pytest.fail("measured"), "cpu", other, lambda: station(**change))
     assert not other.out.exists()
 
 
@@ -119,7 +119,7 @@ def test_an_unexpected_error_writes_nothing_and_exits_non_zero(
         raise RuntimeError("device lost")
 
     with pytest.raises(SystemExit) as stop:
-        program.main(breaks, "cpu")
+        program.main(breaks, "cpu", open_cpu_station)
     assert stop.value.code == program.RESULTS_LOST and not job.out.exists()
     assert "device lost" in capsys.readouterr().err and "Traceback" in Path("l.log").read_text()
 
@@ -195,7 +195,7 @@ def test_ctrl_c_ends_in_one_line_and_leaves_no_record(
         raise KeyboardInterrupt
 
     with pytest.raises(SystemExit) as stop:
-        program.main(interrupted, "cpu")
+        program.main(interrupted, "cpu", open_cpu_station)
     assert stop.value.code != 0 and not job.out.exists()
     assert capsys.readouterr().err == f"{job.out}: not measured: interrupted; the same command goes on from here\n"
 

@@ -141,12 +141,12 @@ def test_the_report_ends_with_the_verdict_and_says_what_to_do() -> None:
 def test_a_full_disk_stops_a_program_before_it_measures(monkeypatch: pytest.MonkeyPatch) -> None:
     disk_with(monkeypatch, 0)
     with pytest.raises(preflight.NotReady, match="full disk"):
-        station.open_station("cpu")
+        station.open_station(station.open_cpu_station)
 
 
 def test_warnings_enter_the_record_s_environment_and_the_notes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENBLAS_CORETYPE", "Haswell")
-    warnings = station.open_station("cpu").environment["warnings"]
+    warnings = station.open_station(station.open_cpu_station).environment["warnings"]
     assert warnings == ["OPENBLAS_CORETYPE is set: it fixes the kernels of the CPU's BLAS"]
     record = {
         "side": "cpu", "stage": "gemm", "name": "fp32-n64", "series": [], "device": {"name": "x"},

@@ -49,7 +49,7 @@ def measured_twice(spec: dict[str, Any], bench: Bench) -> program.Measurement:
 
 
 def measure(side: str, device: dict[str, Any], number: int = 1, how: program.Measure = floor) -> Path:
-    program.run(how, side, job(side, number), lambda side: Station(Bench(), device))
+    program.run(how, side, job(side, number), lambda: Station(Bench(), device))
     return job(side, number).out
 
 

@@ -5,6 +5,7 @@ from typing import Any
 
 from rooflab.measure import program
 from rooflab.measure.bench import Bench
+from rooflab.measure.cuda.station import open_cuda_station
 
 BLOCK_S = 0.01
 SEARCH_BLOCK_S = 0.005
@@ -85,4 +86,4 @@ def _series(spec: dict[str, Any], bench: Bench, chosen: Any, name: str, cache: s
 
 
 if __name__ == "__main__":
-    program.main(measure, side="gpu")
+    program.main(measure, "gpu", open_cuda_station)

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from rooflab.machine import host_cpu
 from rooflab.measure import program
 from rooflab.measure.bench import Bench, Call
+from rooflab.measure.station import open_cpu_station
 
 MIB = 2**20
 LEAST_BYTES = 256 * MIB
@@ -148,4 +149,4 @@ PATTERNS = {
 
 
 if __name__ == "__main__":
-    program.main(measure, side="cpu")
+    program.main(measure, "cpu", open_cpu_station)

@@ -12,6 +12,7 @@ from rooflab.machine import host_cpu
 from rooflab.measure import program
 from rooflab.measure.bench import Bench
 from rooflab.measure.inputs import load, query, sizes
+from rooflab.measure.station import open_cpu_station
 from rooflab.reference import minigpt
 from rooflab.reference.attention import decode_attention_into, random_kv, reference_attention, relative_error
 
@@ -74,4 +75,4 @@ def checked_error(out: Array, q: Array, k: Array, v: Array) -> float:
 
 
 if __name__ == "__main__":
-    program.main(measure, side="cpu")
+    program.main(measure, "cpu", open_cpu_station)

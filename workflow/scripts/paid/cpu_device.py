@@ -6,6 +6,7 @@ import numpy as np
 from rooflab.machine import host_cpu
 from rooflab.measure import program
 from rooflab.measure.bench import Bench
+from rooflab.measure.station import open_cpu_station
 
 
 def measure(spec: dict[str, Any], bench: Bench) -> program.Measurement:
@@ -14,4 +15,4 @@ def measure(spec: dict[str, Any], bench: Bench) -> program.Measurement:
 
 
 if __name__ == "__main__":
-    program.main(measure, side="cpu")
+    program.main(measure, "cpu", open_cpu_station)

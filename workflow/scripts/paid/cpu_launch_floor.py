@@ -4,6 +4,7 @@ from typing import Any
 
 from rooflab.measure import program
 from rooflab.measure.bench import Bench
+from rooflab.measure.station import open_cpu_station
 
 
 def measure(spec: dict[str, Any], bench: Bench) -> program.Measurement:
@@ -24,4 +25,4 @@ def _empty() -> None:
 
 
 if __name__ == "__main__":
-    program.main(measure, side="cpu")
+    program.main(measure, "cpu", open_cpu_station)

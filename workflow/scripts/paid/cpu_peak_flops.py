@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 from rooflab.machine import host_cpu
 from rooflab.measure import program
 from rooflab.measure.bench import Bench
+from rooflab.measure.station import open_cpu_station
 from rooflab.reference.attention import relative_error
 
 # Frobenius norm of the error over that of the float64 result; a sound BLAS is several times better.
@@ -91,4 +92,4 @@ def _series(spec: dict[str, Any], bench: Bench, a: Array, b: Array, c: Array) ->
 
 
 if __name__ == "__main__":
-    program.main(measure, side="cpu")
+    program.main(measure, "cpu", open_cpu_station)

@@ -13,6 +13,7 @@ from typing import Any
 
 from rooflab.measure import program
 from rooflab.measure.bench import Bench
+from rooflab.measure.cuda.station import open_cuda_station
 from rooflab.measure.inputs import load, query, sizes
 from rooflab.reference import minigpt
 from rooflab.reference.attention import random_kv
@@ -194,4 +195,4 @@ def _in_graphs(
 
 
 if __name__ == "__main__":
-    program.main(measure, side="gpu")
+    program.main(measure, "gpu", open_cuda_station)

@@ -4,6 +4,7 @@ from typing import Any
 
 from rooflab.measure import program
 from rooflab.measure.bench import Bench
+from rooflab.measure.cuda.station import open_cuda_station
 
 TUNING_ROUNDS = 512
 
@@ -55,4 +56,4 @@ def _verified(case: Any) -> dict[str, float]:
 
 
 if __name__ == "__main__":
-    program.main(measure, side="gpu")
+    program.main(measure, "gpu", open_cuda_station)

@@ -5,6 +5,7 @@ from typing import Any
 
 from rooflab.measure import program
 from rooflab.measure.bench import Bench
+from rooflab.measure.cuda.station import open_cuda_station
 
 
 def measure(spec: dict[str, Any], bench: Bench) -> program.Measurement:
@@ -34,4 +35,4 @@ def measure(spec: dict[str, Any], bench: Bench) -> program.Measurement:
 
 
 if __name__ == "__main__":
-    program.main(measure, side="gpu")
+    program.main(measure, "gpu", open_cuda_station)

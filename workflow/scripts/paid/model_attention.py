@@ -13,6 +13,7 @@ from rooflab.measure import program
 from rooflab.measure.bench import Bench
 from rooflab.measure.cuda import cold_graphs
 from rooflab.measure.cuda.cublaslt import LtError
+from rooflab.measure.cuda.station import open_cuda_station
 from rooflab.theory.dtypes import dtype as format_of
 from rooflab.theory.geometry import Decoder, decoder
 from rooflab.theory.step import cached_elements
@@ -114,4 +115,4 @@ def _chain(spec: dict[str, Any], bench: Bench, case: Any) -> tuple[list[cold_gra
 
 
 if __name__ == "__main__":
-    program.main(measure, side="gpu")
+    program.main(measure, "gpu", open_cuda_station)

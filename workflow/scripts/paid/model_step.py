@@ -9,6 +9,7 @@ from rooflab.measure import program
 from rooflab.measure.bench import Bench, Series
 from rooflab.measure.cuda import cold_graphs
 from rooflab.measure.cuda.products import refuse_dtype, timed_product
+from rooflab.measure.cuda.station import open_cuda_station
 from rooflab.theory import step
 from rooflab.theory.dtypes import dtype as format_of
 from rooflab.theory.geometry import decoder
@@ -68,4 +69,4 @@ def _timed_kernel(bench: Bench, spec: dict[str, Any], part: step.Elementwise) ->
 
 
 if __name__ == "__main__":
-    program.main(measure, side="gpu")
+    program.main(measure, "gpu", open_cuda_station)

@@ -7,6 +7,7 @@ from typing import Any
 
 from rooflab.measure import program
 from rooflab.measure.bench import Bench
+from rooflab.measure.cuda.station import open_cuda_station
 from rooflab.theory import vendor
 from rooflab.theory.dtypes import variant
 
@@ -200,4 +201,4 @@ def _vendor_flop_per_s(device: Any, dtype: str) -> float | None:
 
 
 if __name__ == "__main__":
-    program.main(measure, side="gpu")
+    program.main(measure, "gpu", open_cuda_station)

@@ -9,13 +9,14 @@ import time
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, TextIO
 
 from rooflab.machine import cards, cluster, locks
 from rooflab.measure import announce
 from rooflab.measure.bench import PULSE_S, Bench
-from rooflab.measure.station import Station, open_station
+from rooflab.measure.station import Opener, Station, open_station
 from rooflab.record import environment, identity, ledger, records
 
 RESULTS_LOST = 3  # exit status: the wrong machine or a lost device; everything stops, nothing was written
@@ -72,8 +73,8 @@ class Job:
         return int(parts[2]) if len(parts) == 4 else 1
 
 
-def main(measure: Measure, side: str) -> None:
-    """Runs one paid program from its command line: `--spec JSON --out FILE`."""
+def main(measure: Measure, side: str, opener: Opener) -> None:
+    """Runs one paid program, on the station that `opener` finds, from its command line: `--spec JSON --out FILE`."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--spec", required=True, type=json.loads)
     parser.add_argument("--out", required=True, type=Path)
@@ -81,7 +82,7 @@ def main(measure: Measure, side: str) -> None:
     arguments = parser.parse_args()
     job = Job(arguments.spec, arguments.out)
     try:
-        run(measure, side, job, shield=_ignore_signals)
+        run(measure, side, job, partial(open_station, opener), shield=_ignore_signals)
     except identity.WrongMachine as error:
         sys.exit(_stop(job, str(error)))
     except KeyboardInterrupt:
@@ -129,7 +130,7 @@ def run(
     measure: Measure,
     side: str,
     job: Job,
-    opener: Callable[[str], Station] = open_station,
+    opener: Callable[[], Station],
     shield: Callable[[], None] = _nothing,
 ) -> None:
     """Measures under the locks and publishes; adopts a result that a program waited for has published meanwhile.
@@ -145,7 +146,7 @@ def run(
             return
         for leftover in job.out.parent.glob(f"{job.out.name}.*.part"):
             leftover.unlink()
-        station = opener(side)
+        station = opener()
         try:
             with locks.held(*station.lock_files):
                 stranger = _stranger(job, side, station)

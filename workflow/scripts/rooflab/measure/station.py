@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from rooflab.machine import preflight
+from rooflab.machine import host_cpu, preflight
 from rooflab.measure.bench import Bench
 
 
@@ -26,23 +26,20 @@ class Station:
     close: Callable[[], None] = _nothing
 
 
-def open_station(side: str) -> Station:
-    """The station of this process's device, once nothing stands in the way of a measurement.
+Opener = Callable[[str | None], Station]
 
-    Importing the GPU's rooms happens only when a GPU measures. Raises DeviceError, which says what to do.
+
+def open_station(opener: Opener) -> Station:
+    """The station that `opener` finds, given the user's checkpoint, once nothing on this host stands in the way.
+
+    Raises DeviceError, which says what to do.
     """
     warnings = preflight.required(preflight.host())
-    station = _station(side)
+    station = opener(os.environ.get("ROOFLAB_WEIGHTS") or None)
     station.environment["warnings"] = warnings + station.environment.get("warnings", [])
     return station
 
 
-def _station(side: str) -> Station:
-    weights = os.environ.get("ROOFLAB_WEIGHTS") or None
-    if side == "gpu":
-        from rooflab.measure.cuda.station import open_cuda_station
-
-        return open_cuda_station(weights)
-    from rooflab.machine import host_cpu
-
-    return Station(Bench(state=host_cpu.state, weights_path=weights, load_calls=1), host_cpu.identity())
+def open_cpu_station(weights_path: str | None) -> Station:
+    """The host CPU as a station; the GPU's stands in measure/cuda/station."""
+    return Station(Bench(state=host_cpu.state, weights_path=weights_path, load_calls=1), host_cpu.identity())

@@ -14,6 +14,9 @@ from numpy.typing import NDArray
 from rooflab.measure.cuda.device import CudaDevice
 from rooflab.reference.attention import e4m3_decode_table, encode_e4m3, random_normal, to_bf16_bits
 
+# How the kernels in kernels/*.cu tell the formats apart.
+FORMATS = {"fp32": 0, "fp16": 1, "bf16": 2, "fp8_e4m3": 3}
+
 TILE_ELEMENTS = 1 << 22
 TURN = 104_729  # a prime: successive copies of the tile never start at the same column
 

@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rooflab.measure.cuda.arrays import decode, normal, poison, to_host
-from rooflab.measure.cuda.attention.configs import FORMATS
+from rooflab.measure.cuda.arrays import FORMATS, decode, normal, poison, to_host
 from rooflab.measure.cuda.device import Call, CudaDevice
 from rooflab.reference.attention import relative_error
 from rooflab.reference.step import EPSILON, activation, layernorm, rmsnorm

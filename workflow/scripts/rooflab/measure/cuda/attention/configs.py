@@ -6,7 +6,8 @@ Pure arithmetic over the sizes of kernels/decode_formats.cu. The estimate only o
 from dataclasses import dataclass
 from itertools import product
 
-FORMATS = {"fp32": 0, "fp16": 1, "bf16": 2, "fp8_e4m3": 3}
+from rooflab.measure.cuda.arrays import FORMATS
+
 _VECTOR_ELEMENTS = {"fp32": 4, "fp16": 8, "bf16": 8, "fp8_e4m3": 16}
 
 REGISTERS_PER_SM = 65536

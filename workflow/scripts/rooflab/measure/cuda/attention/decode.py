@@ -13,8 +13,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rooflab.measure.cuda.arrays import TILE_ELEMENTS, decode, encode, normal, poison, repeated, to_device, to_host
-from rooflab.measure.cuda.attention.configs import FORMATS, FusedConfig, fused_configs, kernel_defines
+from rooflab.measure.cuda.arrays import (
+    FORMATS,
+    TILE_ELEMENTS,
+    decode,
+    encode,
+    normal,
+    poison,
+    repeated,
+    to_device,
+    to_host,
+)
+from rooflab.measure.cuda.attention.configs import FusedConfig, fused_configs, kernel_defines
 from rooflab.measure.cuda.device import Call, CudaDevice
 from rooflab.reference.attention import random_normal, reference_attention, relative_error
 from rooflab.theory import dtypes

@@ -15,8 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rooflab.measure.cuda import cublaslt_abi as abi
-from rooflab.measure.cuda.arrays import decode, normal, poison, to_host
-from rooflab.measure.cuda.attention.configs import FORMATS
+from rooflab.measure.cuda.arrays import FORMATS, decode, normal, poison, to_host
 from rooflab.measure.cuda.cublaslt import Lt, LtError, MatmulPlan, Pointers, open_library
 from rooflab.measure.cuda.cublaslt_abi import KINDS, Heuristic, Kind
 from rooflab.measure.cuda.device import Call, CudaDevice
