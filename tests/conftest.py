@@ -2,6 +2,7 @@
 
 import ctypes
 import importlib.util
+import os
 import sys
 from functools import cache
 from pathlib import Path
@@ -9,7 +10,9 @@ from pathlib import Path
 import pytest
 from lab import finished, lab  # noqa: F401
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "workflow" / "scripts"))
+SCRIPTS = str(Path(__file__).resolve().parent.parent / "workflow" / "scripts")
+sys.path.insert(0, SCRIPTS)
+os.environ["PYTHONPATH"] = SCRIPTS  # for the programs that tests start; the workflow sets its own
 
 
 @cache

@@ -35,7 +35,8 @@ SMALL: dict[str, dict[str, Any]] = {
 
 def environment(folder: Path) -> dict[str, str]:
     path = os.path.dirname(sys.executable) + os.pathsep + os.environ["PATH"]
-    return os.environ | {"PATH": path, "XDG_CACHE_HOME": str(folder / ".cache"), "TMPDIR": str(folder)}
+    known = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    return known | {"PATH": path, "XDG_CACHE_HOME": str(folder / ".cache"), "TMPDIR": str(folder)}
 
 
 def command(*arguments: str) -> list[str]:

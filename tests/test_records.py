@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 from rooflab.record import records
-from rooflab.record.records import RecordError, canonical_json, digest, read_record, seal, write_json
+from rooflab.record.publish import write_json
+from rooflab.record.records import RecordError, canonical_json, digest, read_record, seal
 
 SPEC = {"stage": "device", "side": "cpu", "protocol": 1}
 

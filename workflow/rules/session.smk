@@ -15,7 +15,7 @@ from rooflab.machine import cards, cluster, detect
 from rooflab.plan import config as configuration
 from rooflab.plan import measurements as plan
 from rooflab.plan import session
-from rooflab.record import records
+from rooflab.record import publish, records
 from rooflab.run import console, guard, pricelist
 from snakemake_interface_executor_plugins.settings import ExecMode
 
@@ -214,7 +214,7 @@ def plan_file(with_gpu):
     ]
     path = Path(".snakemake") / f"rooflab.plan.{records.digest(plan_)[:8]}.json"
     if not path.exists():
-        records.write_json(path, plan_)
+        publish.write_json(path, plan_)
     return str(path)
 
 

@@ -15,7 +15,8 @@ from rooflab.fleet.sessions import price as price_of
 from rooflab.fleet.sessions import session as fleet_session
 from rooflab.plan import session
 from rooflab.record import ledger
-from rooflab.record.records import RecordError, check_schema, write_json, write_text
+from rooflab.record.publish import write_json, write_text
+from rooflab.record.records import RecordError, check_schema
 
 Record = dict[str, Any]
 

@@ -6,7 +6,7 @@ from typing import Any
 from free.roofline import command_line, loaded, read_plan
 from rooflab.derive.ceilings import vendor_of
 from rooflab.derive.evidence import description, measured, select
-from rooflab.record.records import write_json
+from rooflab.record.publish import write_json
 
 Record = dict[str, Any]
 

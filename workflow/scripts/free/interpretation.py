@@ -2,14 +2,13 @@
 
 import argparse
 import json
-import os
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from rooflab.explain.prose import notes, paragraph
 from rooflab.look import catalogue
+from rooflab.record.publish import write_text
 
 PARAGRAPHS = ("gemm", "decode", "cpu")
 
@@ -44,15 +43,6 @@ def interpret(roofline: dict[str, Any], language: str = "en") -> str:
     return "\n\n".join(block for block in blocks if block) + "\n"
 
 
-def write(path: Path, text: str) -> None:
-    """Writes a part file beside `path`, then renames it: a text that exists is complete."""
-    handle, part = tempfile.mkstemp(dir=path.parent)
-    with os.fdopen(handle, "w", encoding="utf-8") as stream:
-        stream.write(text)
-    os.chmod(part, 0o644)
-    os.replace(part, path)
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--roofline", type=Path, required=True)
@@ -60,7 +50,7 @@ def main() -> None:
     parser.add_argument("--language", choices=catalogue.LANGUAGES, default="en")
     arguments = parser.parse_args()
     roofline = json.loads(arguments.roofline.read_text(encoding="utf-8"))
-    write(arguments.out, interpret(roofline, arguments.language))
+    write_text(arguments.out, interpret(roofline, arguments.language))
 
 
 if __name__ == "__main__":

@@ -15,7 +15,8 @@ from rooflab.derive.checks import interpretation_answers, manifest_complete, plo
 from rooflab.derive.evidence import environments, facts, holes, notes, select
 from rooflab.explain import closing
 from rooflab.record import ledger
-from rooflab.record.records import RecordError, read_sealed, write_json
+from rooflab.record.publish import PART, write_json
+from rooflab.record.records import RecordError, read_sealed
 
 Record = dict[str, Any]
 
@@ -83,7 +84,7 @@ def checks(made: Record, roofline: Record, svg: str | None, prose: str | None) -
 def result_files(session_dir: Path) -> list[Record]:
     """SHA-256 of every file of the session but the manifest itself and unfinished part files."""
     paths = [path for path in session_dir.rglob("*") if path.is_file() and path.name not in OWN_NAMES]
-    files = {path.relative_to(session_dir).as_posix(): path for path in paths if path.suffix != ".part"}
+    files = {path.relative_to(session_dir).as_posix(): path for path in paths if path.suffix != PART}
     return [
         {"file": file, "sha256": hashlib.sha256(path.read_bytes()).hexdigest()} for file, path in sorted(files.items())
     ]

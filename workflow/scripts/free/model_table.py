@@ -8,7 +8,7 @@ from typing import Any
 
 from rooflab.explain.model_line import count
 from rooflab.look import words
-from rooflab.record.records import write_text
+from rooflab.record.publish import write_text
 
 Record = dict[str, Any]
 NOTHING = "–"

@@ -16,7 +16,7 @@ from rooflab.derive.ceilings import (
 from rooflab.derive.evidence import holes, main_side, measured, select
 from rooflab.derive.points import lab_records
 from rooflab.derive.roof import compute_ceiling
-from rooflab.record.records import write_json
+from rooflab.record.publish import write_json
 from rooflab.theory.dtypes import variant
 
 Record = dict[str, Any]

@@ -2,14 +2,13 @@
 
 import argparse
 import json
-import os
-import tempfile
 from pathlib import Path
 from typing import Any
 
 import matplotlib
 from matplotlib.figure import Figure
 from rooflab.draw.figure import draw, draw_small
+from rooflab.record.publish import published
 
 # the same roofline.json gives the same bytes; text in the SVG stays text
 STABLE: Any = {
@@ -31,12 +30,9 @@ def checked(roofline: dict) -> dict:
 
 
 def save(figure: Figure, path: Path, **options: Any) -> None:
-    """Writes a part file beside `path`, then renames it: a picture that exists is complete."""
-    handle, part = tempfile.mkstemp(dir=path.parent, suffix=path.suffix)
-    os.close(handle)
-    figure.savefig(part, facecolor=figure.get_facecolor(), **options)
-    os.chmod(part, 0o644)
-    os.replace(part, path)
+    """Publishes the picture in the format of its suffix."""
+    with published(path) as part:
+        figure.savefig(part, format=path.suffix[1:], facecolor=figure.get_facecolor(), **options)
 
 
 def main() -> None:

@@ -2,9 +2,7 @@
 
 import argparse
 import json
-import os
 import re
-import tempfile
 from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
@@ -12,6 +10,7 @@ from markupsafe import Markup
 from rooflab.explain.hover import marks
 from rooflab.explain.tables import tables
 from rooflab.look.style import LIGHT, Look, Record
+from rooflab.record.publish import write_text
 
 DATA = Path(__file__).parents[1] / "rooflab" / "data"
 
@@ -68,15 +67,6 @@ def embedded(data: Record) -> str:
     return json.dumps(data, ensure_ascii=False).replace("<", "\\u003c")
 
 
-def write(path: Path, text: str) -> None:
-    """Writes a part file beside `path`, then renames it: a page that exists is complete."""
-    handle, part = tempfile.mkstemp(dir=path.parent, suffix=".part")
-    with os.fdopen(handle, "w", encoding="utf-8") as stream:
-        stream.write(text)
-    os.chmod(part, 0o644)
-    os.replace(part, path)
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     for name in ("roofline", "manifest", "svg", "prose", "out"):
@@ -85,7 +75,7 @@ def main() -> None:
     given = parser.parse_args()
     read = {name: getattr(given, name).read_text(encoding="utf-8") for name in ("roofline", "manifest", "svg", "prose")}
     roofline = checked(json.loads(read["roofline"]))
-    write(given.out, page(roofline, json.loads(read["manifest"]), read["svg"], read["prose"], given.language))
+    write_text(given.out, page(roofline, json.loads(read["manifest"]), read["svg"], read["prose"], given.language))
 
 
 if __name__ == "__main__":

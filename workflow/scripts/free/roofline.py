@@ -14,7 +14,8 @@ from rooflab.derive.evidence import facts, holes, main_side, measured, notes, se
 from rooflab.derive.points import all_points
 from rooflab.derive.serving import models, sweeps
 from rooflab.record import ledger
-from rooflab.record.records import RecordError, check_schema, read_record, write_json
+from rooflab.record.publish import write_json
+from rooflab.record.records import RecordError, check_schema, read_record
 from rooflab.theory import work
 
 Record = dict[str, Any]

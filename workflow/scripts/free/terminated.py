@@ -9,7 +9,7 @@ from typing import Any
 from rooflab.cost import bill
 from rooflab.explain.closing import closing_line
 from rooflab.record import environment, ledger
-from rooflab.record.records import write_json
+from rooflab.record.publish import write_json
 
 
 def closing(

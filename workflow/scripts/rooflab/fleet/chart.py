@@ -15,6 +15,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from rooflab.look import words
+from rooflab.record.publish import published
 
 Record = dict[str, Any]
 
@@ -61,9 +62,8 @@ def save(figure: Figure, png: Path, svg: Path, dpi: int) -> None:
     """Both files, each renamed into place when it is whole; the SVG with real text."""
     with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": "rooflab"}):
         for path, options in ((png, {"dpi": dpi}), (svg, {"metadata": {"Date": None}})):
-            part = path.with_name(f"{path.name}.part")
-            figure.savefig(part, format=path.suffix[1:], **options)
-            part.replace(path)
+            with published(path) as part:
+                figure.savefig(part, format=path.suffix[1:], **options)
 
 
 def _frame(axes: Axes, made: Record) -> None:

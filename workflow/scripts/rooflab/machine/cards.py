@@ -15,7 +15,8 @@ from typing import Any
 from rooflab.machine import locks, nvml
 from rooflab.machine.detect import DetectionError, gpu_slug
 from rooflab.record.identity import WrongMachine
-from rooflab.record.records import RecordError, read_record, write_text
+from rooflab.record.publish import write_text
+from rooflab.record.records import RecordError, read_record
 
 CARDS = "ROOFLAB_CARDS"  # JSON: session -> UUID
 AT_ONCE = "ROOFLAB_CARDS_AT_ONCE"  # how many cards are measured at the same time; empty: one

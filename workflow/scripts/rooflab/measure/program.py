@@ -17,7 +17,7 @@ from rooflab.machine import cards, cluster, locks
 from rooflab.measure import announce
 from rooflab.measure.bench import PULSE_S, Bench
 from rooflab.measure.station import Opener, Station, open_station
-from rooflab.record import environment, identity, ledger, records
+from rooflab.record import environment, identity, ledger, publish, records
 
 RESULTS_LOST = 3  # exit status: the wrong machine or a lost device; everything stops, nothing was written
 
@@ -144,8 +144,7 @@ def run(
             records.read_record(job.out)
             _say(f"{job.out}: adopted, measured by an interrupted run")
             return
-        for leftover in job.out.parent.glob(f"{job.out.name}.*.part"):
-            leftover.unlink()
+        publish.sweep(job.out.parent, f"{job.out.name}.")
         station = opener()
         try:
             with locks.held(*station.lock_files):
@@ -194,7 +193,7 @@ def _measure_and_publish(measure: Measure, job: Job, station: Station, shield: C
     record = _record(job, station, taken, started_at, time.perf_counter() - begin)
     records.check_schema("measurement", record, str(job.out))
     shield()
-    records.write_json(job.out, record, indent=None)
+    publish.write_json(job.out, record, indent=None)
     _note(book, "end", ticket, status=taken.status)
     _say(announce.line(record))
 

@@ -1,11 +1,7 @@
-"""Records on disk: JSON with a schema, sealed by the hash of its own content, written so that a file that exists is complete.
-
-Knows JSON, schemas and atomic writes; knows no theory and no device.
-"""
+"""Records on disk: JSON with a schema, sealed by the hash of its own content. Knows no theory and no device."""
 
 import hashlib
 import json
-import os
 import shlex
 from collections.abc import Callable, Iterator
 from functools import cache
@@ -61,30 +57,6 @@ def seal(record: Record) -> Record:
     """The record with the hash of everything else in it under `sha256`."""
     body = {k: v for k, v in record.items() if k != "sha256"}
     return body | {"sha256": digest(body)}
-
-
-def write_text(path: Path, text: str) -> None:
-    """Publishes atomically: part file beside the target, flushed and synced, then renamed; an error leaves the target as it was."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(f"{path.name}.{os.getpid()}.part")
-    try:
-        with open(part, "w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(part, path)
-    finally:
-        part.unlink(missing_ok=True)
-    folder = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
-
-
-def write_json(path: Path, value: Any, indent: int | None = 1) -> None:
-    """Publishes JSON atomically. Raises ValueError on NaN and infinity, which JSON does not have."""
-    write_text(path, json.dumps(value, indent=indent, allow_nan=False, ensure_ascii=False) + "\n")
 
 
 @cache

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import IO
 
 from rooflab.machine import cluster, locks
+from rooflab.record import publish
 
 SNAKEMAKE = Path(".snakemake")
 PAID_FOLDERS = ("gpu", "cpu")
@@ -34,8 +35,7 @@ def take_the_run(results: Path) -> IO[str]:
         sys.exit("another snakemake is at work in this directory: wait for it, or stop it; nothing was started")
     _wait_for_orphans()
     clear_dead_locks()
-    for part in results.rglob("*.part") if results.is_dir() else ():
-        _tolerate(part.unlink)
+    publish.sweep(results)
     return running
 
 
