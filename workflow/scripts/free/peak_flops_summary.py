@@ -49,7 +49,7 @@ def _measured_dtype(
     records: Mapping[str, Record], side: str, name: str, file: str, record: Record, ceilings: list[Record]
 ) -> Record:
     """One dtype. `investigations` is what the stage looked into where the rate fell short of the vendor's peak."""
-    vendor = vendor_flop_per_s(records, side, record["dtype"])
+    vendor = vendor_flop_per_s(records, side, name)
     ceiling = compute_ceiling(ceilings, side, name)
     lab = plain(record, "lab")
     made: Record = {"status": "measured", "reason": None, "n": record["shape"]["n"], "file": file}

@@ -57,7 +57,7 @@ def measure(spec: dict[str, Any], bench: Bench) -> program.Measurement:
         "path": case.path,
     }
     details["path_proved_by"] = "relative error against float64"
-    details |= {"scales": case.scales, "investigations": _investigate(dtype, bench, case, series[1])}
+    details |= {"scales": case.scales, "investigations": _investigate(spec["dtype"], bench, case, series[1])}
     sustained = bench.sustained(
         call,
         name="sustained",
@@ -160,10 +160,10 @@ def _rested_seconds(bench: Bench, call: Any) -> float:
     return bench.seconds_per_call(call, at_least_s=SEARCH_BLOCK_S)
 
 
-def _investigate(dtype: str, bench: Bench, case: Any, burst: dict[str, Any]) -> list[dict[str, Any]]:
+def _investigate(arithmetic: str, bench: Bench, case: Any, burst: dict[str, Any]) -> list[dict[str, Any]]:
     """Below half of the vendor's peak: a larger matrix, a loaded chip, the next algorithm. Their verdict is free."""
     per_call = sorted(burst["samples_s"])[len(burst["samples_s"]) // 2] / burst["iterations_per_sample"]
-    peak = _vendor_flop_per_s(bench.device, dtype)
+    peak = _vendor_flop_per_s(bench.device, arithmetic)
     if peak is None or 2 * case.n**3 / per_call >= INVESTIGATE_BELOW * peak:
         return []
     found = [_larger(bench, case)]
@@ -190,13 +190,13 @@ def _finding(name: str, n: int, implementation: str, seconds: float) -> dict[str
     return {"name": name, "n": n, "implementation": implementation, "seconds_per_call": seconds}
 
 
-def _vendor_flop_per_s(device: Any, dtype: str) -> float | None:
+def _vendor_flop_per_s(device: Any, arithmetic: str) -> float | None:
     """The one glance at the vendor table while the card is rented: is the investigation due?"""
     facts = device.properties()
     peaks = vendor.vendor_peaks(
         facts["name"], facts["sm_count"], facts["compute_capability"], facts["sm_clock_hz"], facts["memory_bytes"]
     )
-    figure = peaks.flop_per_s.get(dtype)
+    figure = peaks.flop_per_s.get(arithmetic)
     return figure.value if figure else None
 
 

@@ -14,7 +14,8 @@ from typing import Any
 from rooflab.machine.detect import slug
 from rooflab.plan.measurements import Point
 from rooflab.record import ledger
-from rooflab.theory import vendor
+from rooflab.theory import issue_rates
+from rooflab.theory.parts import PEAKS, parts
 
 Spec = dict[str, Any]
 
@@ -73,16 +74,14 @@ def rates(session: str, side: str) -> Rates:
     """The rates of a session's GPU, by the vendor's table where its name is the session's, or of its host."""
     if side == "cpu":
         return Rates(*(LAPTOP_CPU if session.startswith("cpu-") else SERVER_CPU), lacking=frozenset({"fp16", "bf16"}))
-    rows = {slug(name): row for name, row in vendor.table().items()}
-    known = max((name for name in rows if session == name or session.startswith(f"{name}-")), key=len, default=None)
+    named = {slug(part.device_name): part for part in parts()}
+    known = max((name for name in named if session == name or session.startswith(f"{name}-")), key=len, default=None)
     if known is None:
         return Rates(*CARD)
-    row = rows[known]
-    cells = {peak: row["int8_tops" if peak == "int8" else f"{peak}_tflops"] for peak in vendor.PEAKS}
-    flop = {peak: OF_VENDOR * float(cell) * 1e12 for peak, cell in cells.items() if cell}
-    capability = tuple(map(int, row["compute_capability"].split(".")))
-    lacking = frozenset(dtype for dtype, first in vendor.FIRST_CAPABILITY.items() if capability < first)
-    return Rates(flop, CARD[1], OF_VENDOR * float(row["memory_gb_per_s"]) * 1e9, lacking)
+    part = named[known]
+    flop = {peak: OF_VENDOR * rate for peak, rate in part.flop_per_s.items()}
+    lacking = frozenset(peak for peak in PEAKS if issue_rates.lacking(peak, part.compute_capability))
+    return Rates(flop, CARD[1], OF_VENDOR * part.bytes_per_s, lacking)
 
 
 def work_s(spec: Spec, session: str, bursts: float | None = None) -> float:

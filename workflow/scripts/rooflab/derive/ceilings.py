@@ -9,10 +9,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from rooflab.derive.evidence import Records, facts, measured
-from rooflab.theory import work
+from rooflab.theory import issue_rates, work
 from rooflab.theory.dtypes import DTYPES, dtype, variant
 from rooflab.theory.quantiles import median, percentile
-from rooflab.theory.vendor import FP64_TENSOR_CORES, VendorPeaks, vendor_peaks
+from rooflab.theory.vendor import VendorPeaks, vendor_peaks
 
 Record = dict[str, Any]
 Ceiling = dict[str, Any]
@@ -75,7 +75,7 @@ def vendor_of(records: Records) -> VendorPeaks | None:
 
 
 def vendor_flop_per_s(records: Records, side: str, name: str) -> float | None:
-    """The vendor's dense peak of a dtype on this side; on a CPU the theoretical peak where every factor is known."""
+    """The vendor's dense peak of a dtype or variant on this side; on a CPU the theoretical peak where every factor is known."""
     if side == "cpu":
         return cpu_peak_flop_per_s(records, name)
     peaks = vendor_of(records)
@@ -195,7 +195,7 @@ def _compute_ceiling(records: Records, side: str, name: str) -> Ceiling | None:
         burst_spread=[flop / percentile(seconds, 90), flop / percentile(seconds, 10)],
         sustained=gemm_flop_per_s(record, held) if held else None,
         unit_of_value="flop_per_s",
-        vendor=vendor_flop_per_s(records, side, arithmetic.name),
+        vendor=vendor_flop_per_s(records, side, name),
         power_capped=is_power_capped(held or series),
         sm_clock_hz=series["chip"]["during"].get("sm_clock_hz"),
         implementation=series["implementation"],
@@ -260,10 +260,8 @@ def _sustained(record: Record, burst: Record) -> Record | None:
 def _unit(records: Records, side: str, name: str) -> str:
     if side == "cpu":
         return "CPU"
-    capability = (facts(records, "gpu") or {}).get("compute_capability")
-    if name == "fp64" and capability not in FP64_TENSOR_CORES:
-        return "CUDA core"
-    return variant(name).unit
+    gpu = facts(records, "gpu")
+    return issue_rates.unit(gpu["name"], gpu["compute_capability"], name) if gpu else variant(name).unit
 
 
 def _memory(records: Records, side: str) -> list[Ceiling]:

@@ -173,7 +173,7 @@ def _place(point: Point, records: Records, ceilings: list[Record], floors: list[
         "fraction_of_attainable": fraction(achieved, attainable),
         "fraction_of_ceiling": fraction(achieved, _get(compute, "burst")),
         "fraction_of_fp16_peak": fraction(achieved, _get(fp16, "burst")),
-        "fraction_of_vendor": fraction(achieved, vendor_flop_per_s(records, side, point["dtype"])),
+        "fraction_of_vendor": fraction(achieved, vendor_flop_per_s(records, side, point["variant"])),
         "above_roof": roof.is_above_roof(point["median_s"], spread, limit),
     }
 

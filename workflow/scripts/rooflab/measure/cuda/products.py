@@ -6,7 +6,7 @@ from rooflab.measure import program
 from rooflab.measure.bench import Bench, Series
 from rooflab.measure.cuda import cold_graphs
 from rooflab.theory.dtypes import dtype as format_of
-from rooflab.theory.vendor import FIRST_CAPABILITY
+from rooflab.theory.issue_rates import FIRST_CAPABILITY
 
 IMPLEMENTATION = "cublasLtMatmul"
 
