@@ -12,8 +12,9 @@ from rooflab.measure.cuda import bandwidth, fma
 from rooflab.measure.cuda.arrays import TILE_ELEMENTS, decode, encode, normal, poison, to_device, to_host
 from rooflab.measure.cuda.attention.decode import DecodeCase, DecodeShape, FusedConfig
 from rooflab.measure.cuda.device import CudaDevice, open_device
-from rooflab.measure.cuda.gemm import EXPECTED_ERROR, GemmCase, expected_error, neutralise_tf32_environment
+from rooflab.measure.cuda.gemm import GemmCase, neutralise_tf32_environment
 from rooflab.reference.attention import random_kv, random_normal
+from rooflab.theory import dtypes
 
 pytestmark = pytest.mark.gpu
 
@@ -130,24 +131,24 @@ def test_the_empty_kernel_launches_and_captures(device: CudaDevice) -> None:
 # ---- matrix products
 
 
-@pytest.mark.parametrize("variant", EXPECTED_ERROR)
+@pytest.mark.parametrize("variant", [*dtypes.DTYPES, *dtypes.VARIANTS])
 def test_gemm_computes_in_the_arithmetic_it_names(device: CudaDevice, variant: str) -> None:
     skip_if_cannot(device, variant)
     case = GemmCase(device, variant, 1024)
     case.poison()
     case.call()()
-    low, high = expected_error(variant)
+    low, high = dtypes.variant(variant).product_error
     assert low <= case.relative_error() <= high
 
 
-@pytest.mark.parametrize("variant", EXPECTED_ERROR)
+@pytest.mark.parametrize("variant", [*dtypes.DTYPES, *dtypes.VARIANTS])
 def test_every_candidate_gives_the_same_product(device: CudaDevice, variant: str) -> None:
     skip_if_cannot(device, variant)
     case = GemmCase(device, variant, 1024)
     for candidate in case.candidates(4):
         case.poison()
         candidate.call()
-        assert case.relative_error() <= expected_error(variant)[1], candidate
+        assert case.relative_error() <= dtypes.variant(variant).product_error[1], candidate
 
 
 def test_a_product_that_was_not_computed_is_seen(device: CudaDevice) -> None:
@@ -163,7 +164,7 @@ def test_cublaslt_is_captured_into_a_graph(device: CudaDevice) -> None:
     graph = device.capture([call] * 3)
     case.poison()
     device.launch(graph)
-    assert case.relative_error() < expected_error("fp16")[1]
+    assert case.relative_error() < dtypes.variant("fp16").product_error[1]
 
 
 # ---- decode attention

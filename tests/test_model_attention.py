@@ -9,6 +9,7 @@ from rooflab.measure import program
 from rooflab.measure.bench import Bench
 from rooflab.measure.cuda import cold_graphs
 from rooflab.measure.cuda.device import CudaDevice, open_device
+from rooflab.theory import dtypes
 from test_projection import GIB, TIMING, FakeDevice, bench, step_spec
 
 
@@ -183,7 +184,7 @@ def test_latent_attention_computes_what_numpy_does(
         case.softmax_call(),
         case.mix_calls(case.mix_algorithms(1)[0])[0],
     )
-    tolerance = model_attention.TOLERANCE[dtype]
+    tolerance = dtypes.attention_error(dtype)
     timed = SimpleNamespace(device=card)
     for step in (chain, *(case.fused(config, 0) for config in case.fused_candidates(6))):
         cold_graphs.proof(timed, case, step, tolerance, "latent attention")  # type: ignore[arg-type]

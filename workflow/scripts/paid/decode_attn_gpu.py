@@ -17,9 +17,9 @@ from rooflab.measure.cuda.station import open_cuda_station
 from rooflab.measure.inputs import load, query, sizes
 from rooflab.reference import minigpt
 from rooflab.reference.attention import random_kv
+from rooflab.theory.dtypes import attention_error
 
 # rounding of the result in its dtype, and of the probabilities where a product takes them in that dtype
-TOLERANCE = {"fp32": 1e-5, "fp16": 3e-3, "bf16": 1.5e-2, "fp8_e4m3": 3e-3}
 COLD_L2S = 4  # the cold caches together are this many times L2: each has left it before its turn comes again
 BACK_TO_BACK_BLOCKS = 5
 COMPILERS = 4
@@ -109,7 +109,7 @@ def _verified(case: Any, call: Any) -> dict[str, float]:
     case.poison()
     call()
     case.device.synchronize()
-    error, tolerance = case.relative_error(), TOLERANCE[case.dtype]
+    error, tolerance = case.relative_error(), attention_error(case.dtype)
     if not error <= tolerance:
         raise program.Failed(
             f"decode attention in {case.dtype} is off by {error:.2g} relative to float64: expected at most {tolerance:.2g}",

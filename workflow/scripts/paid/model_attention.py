@@ -14,12 +14,12 @@ from rooflab.measure.bench import Bench
 from rooflab.measure.cuda import cold_graphs
 from rooflab.measure.cuda.cublaslt import LtError
 from rooflab.measure.cuda.station import open_cuda_station
+from rooflab.theory.dtypes import attention_error
 from rooflab.theory.dtypes import dtype as format_of
 from rooflab.theory.geometry import Decoder, decoder
 from rooflab.theory.step import cached_elements
 
 # rounding of the result, and of the probabilities where a product takes them in the cache's dtype
-TOLERANCE = {"fp16": 3e-3, "bf16": 1.5e-2, "fp8_e4m3": 3e-3}
 IMPLEMENTATIONS = {"fused": "fused", "chain": "cublasLt, softmax, cublasLt"}
 Search = list[dict[str, Any]]
 
@@ -50,7 +50,7 @@ def measure(spec: dict[str, Any], bench: Bench) -> program.Measurement:
         taken = build(spec, bench, model, copies)
     except (ValueError, LtError) as error:
         raise program.Unsupported(str(error)) from error
-    proof = cold_graphs.proof(bench, taken.case, taken.steps[0], TOLERANCE[spec["dtype"]], "decode attention")
+    proof = cold_graphs.proof(bench, taken.case, taken.steps[0], attention_error(spec["dtype"]), "decode attention")
     series = cold_graphs.timed(bench, spec, taken.steps, f"{taken.way} cold", IMPLEMENTATIONS[taken.way]) | proof
     details = {"search": taken.search, "copies": copies, "inputs": "random normal"}
     return program.Measurement("decode_attention", spec["dtype"], taken.shape, [series], details)

@@ -14,7 +14,6 @@ from rooflab.theory import step
 from rooflab.theory.dtypes import dtype as format_of
 from rooflab.theory.geometry import decoder
 
-ELEMENTWISE_DTYPE = {"fp8_e4m3": "bf16"}  # fp8 is for products
 WARM_NODES = 50  # launches of a kernel of a microsecond in a graph, so that starting the graph weighs nothing
 
 
@@ -59,7 +58,7 @@ def _refuse_too_big(part: step.Product, element_bytes: int, total_bytes: int) ->
 def _timed_kernel(bench: Bench, spec: dict[str, Any], part: step.Elementwise) -> tuple[Series, dict[str, Any]]:
     from rooflab.measure.cuda.elementwise import ElementwiseCase
 
-    dtype = ELEMENTWISE_DTYPE.get(spec["dtype"], spec["dtype"])
+    dtype = format_of(spec["dtype"]).between  # fp8 is for products
     case = ElementwiseCase(bench.device, part.kernel, part.rows, part.width, dtype)
     ways = {f"{threads} threads": [(case.call(threads),)] * WARM_NODES for threads in case.threads}
     best, search = cold_graphs.fastest(bench, ways, spec["graph_nodes"])

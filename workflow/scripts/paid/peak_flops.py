@@ -9,9 +9,8 @@ from rooflab.measure import program
 from rooflab.measure.bench import Bench
 from rooflab.measure.cuda.station import open_cuda_station
 from rooflab.theory import vendor
-from rooflab.theory.dtypes import variant
+from rooflab.theory.dtypes import refusal, variant
 
-LEAST_CAPABILITY = {"fp8_e4m3": 89, "bf16": 80, "tf32": 80, "int8": 75}
 # Chips whose Tensor Cores sum in fp32 as fast as in fp16 (NVIDIA's datacentre parts: V100, A100, H100/H200, B200/B300); the
 # others, GeForce and its kin, halve the rate
 SAME_RATE = {"fp16_acc16": (70, 80, 90, 100, 103)}
@@ -82,20 +81,15 @@ def _plain(case: Any) -> Any:
 
 
 def _refuse(device: Any, dtype: str, n: int) -> None:
-    least = LEAST_CAPABILITY.get(dtype, 0)
-    if device.compute_capability < least:
-        raise program.Unsupported(
-            f"{dtype} needs compute capability {least / 10}, this GPU has {device.compute_capability / 10}"
-        )
-    if dtype in ("fp8_e4m3", "int8") and n % 16:
-        raise program.Unsupported(f"{dtype} needs a size that is a multiple of 16, not {n}")
+    if reason := refusal(dtype, device.compute_capability):
+        raise program.Unsupported(reason)
+    if n % variant(dtype).multiple:
+        raise program.Unsupported(f"{dtype} needs a size that is a multiple of {variant(dtype).multiple}, not {n}")
 
 
 def _verified(case: Any) -> dict[str, float]:
     """The relative error of what the result holds now. Raises paid.Failed outside the dtype's window."""
-    from rooflab.measure.cuda.gemm import expected_error
-
-    low, high = expected_error(case.variant)
+    low, high = variant(case.variant).product_error
     error = case.relative_error()
     if not low <= error <= high:
         raise program.Failed(

@@ -17,7 +17,7 @@ from rooflab.derive.ceilings import (
 )
 from rooflab.derive.evidence import Records, facts, measured
 from rooflab.theory import work as theory
-from rooflab.theory.dtypes import dtype
+from rooflab.theory.dtypes import dtype, result_bytes
 from rooflab.theory.quantiles import median, percentile
 from rooflab.theory.work import Work
 
@@ -27,8 +27,7 @@ Point = dict[str, Any]
 LAB_N = 4096
 LAB_DTYPES = ("fp32", "fp16", "bf16", "fp8_e4m3")
 LAB_MODEL = "minigpt"
-# size of an element of C where it differs from A and B: fp8 products are written as bf16, int8 products as int32
-OUT_BYTES = {"fp8_e4m3": 2, "int8": 4}
+
 FAST_BYTES = {"gpu": "l2_bytes", "cpu": "llc_bytes"}
 
 
@@ -65,7 +64,7 @@ def _gemm_points(records: Records, side: str) -> list[Point]:
 def _gemm_point(file: str, record: Record, series: Record) -> Point:
     shape, name = record["shape"], variant_of(record)
     size = dtype(record["dtype"]).bytes
-    sizes = (shape["m"], shape["n"], shape["k"], size, OUT_BYTES.get(record["dtype"], size))
+    sizes = (shape["m"], shape["n"], shape["k"], size, result_bytes(record["dtype"]))
     work, whole = theory.gemm(*sizes, "reads"), theory.gemm(*sizes, "reads_and_write")
     return _point(
         file,

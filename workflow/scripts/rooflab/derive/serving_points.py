@@ -8,7 +8,7 @@ from rooflab.derive import roof as regimes
 from rooflab.derive.ceilings import fraction, refuted, seconds_per_launch, verified
 from rooflab.derive.evidence import Records, facts, measured
 from rooflab.theory import step
-from rooflab.theory.dtypes import dtype
+from rooflab.theory.dtypes import dtype, result_bytes
 from rooflab.theory.geometry import Decoder
 from rooflab.theory.quantiles import median
 from rooflab.theory.work import Work
@@ -16,9 +16,6 @@ from rooflab.theory.work import Work
 Record = dict[str, Any]
 
 # what computes on operands that are stored in another format, and what a product's result is stored in
-ARITHMETIC_OF_CACHE = {"fp8_e4m3": "fp16"}
-RESULT_BYTES = {"fp8_e4m3": 2}
-ELEMENTWISE_DTYPE = {"fp8_e4m3": "bf16"}
 
 
 @dataclass(frozen=True)
@@ -107,14 +104,14 @@ def weighty_works(setting: Setting, batch: int, sequence: int | None) -> Iterato
 
 def cache_arithmetic(kv_dtype: str) -> str:
     """What multiplies elements of a cache in `kv_dtype`."""
-    return ARITHMETIC_OF_CACHE.get(kv_dtype, kv_dtype)
+    return dtype(kv_dtype).arithmetic
 
 
 def _other_parts(setting: Setting, batch: int) -> Iterator[tuple[Any, Work, str | None]]:
     size = dtype(setting.dtype).bytes
     for product in step.products(setting.model, batch):
-        yield product, product.work(size, RESULT_BYTES.get(setting.dtype, size)), setting.dtype
-    between = dtype(ELEMENTWISE_DTYPE.get(setting.dtype, setting.dtype)).bytes
+        yield product, product.work(size, result_bytes(setting.dtype)), setting.dtype
+    between = dtype(dtype(setting.dtype).between).bytes
     for kernel in step.elementwise(setting.model, batch):
         yield kernel, kernel.work(between), None
 
@@ -158,7 +155,7 @@ def sweep_points(record: Record, over: Roof) -> list[Record]:
     for series in record["series"]:
         batch = int(series["name"].removeprefix("m"))
         product = step.Product("projection", batch, spec["n"], spec["k"], 1)
-        work = product.work(size, RESULT_BYTES.get(spec["dtype"], size))
+        work = product.work(size, result_bytes(spec["dtype"]))
         head = {"batch": batch}
         made.append(head | _placed(work, series, None, over, spec["dtype"], warm=False))
     return sorted(made, key=lambda point: int(point["batch"]))

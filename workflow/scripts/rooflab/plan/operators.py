@@ -9,13 +9,11 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from rooflab.plan.models import resolved
+from rooflab.theory import dtypes
 from rooflab.theory.geometry import Decoder
 
 # Raised by hand when the way a stage measures changes its numbers.
 PROTOCOL = {"attention": 1, "step": 1, "sweep": 1}
-
-# a file of one model: its name, the dtype, the context if it is one of attention, the batch
-OF_A_MODEL = re.compile(r"/(?:attention|step)/([a-z0-9-]+)-(?:fp32|fp16|bf16|fp8_e4m3)-(?:S\d+-)?B\d+\.")
 
 Planned = tuple[str, str, dict[str, Any]]  # stage, name, parameters
 
@@ -30,8 +28,9 @@ def planned(config: dict[str, Any]) -> list[Planned]:
 
 
 def names(files: Iterable[str]) -> list[str]:
-    """The models that these records or planned files speak of."""
-    return sorted({found[1] for file in files if (found := OF_A_MODEL.search(file))})
+    """The models that these records or planned files speak of: a file says name, dtype, context if any, and batch."""
+    of_a_model = re.compile(rf"/(?:attention|step)/([a-z0-9-]+)-(?:{dtypes.pattern()})-(?:S\d+-)?B\d+\.")
+    return sorted({found[1] for file in files if (found := of_a_model.search(file))})
 
 
 def sequences(model: Decoder, wanted: list[int]) -> list[int]:

@@ -8,6 +8,7 @@ B200's. 12.1: GB10's 31 TFLOPS of fp32 and 1 sparse PFLOPS of fp4 over 48 SMs, t
 import re
 from dataclasses import dataclass
 
+from rooflab.theory.dtypes import variant
 from rooflab.theory.parts import parts
 
 # Dense FLOP (2 per fused multiply-add) per clock per SM at full rate. fp64 is the Tensor Core rate where there is one.
@@ -44,9 +45,6 @@ HALF_RATE_ARCHITECTURES = ("7.5", "8.6", "8.9", "12.0")
 HALVED_ON_THE_SHEET = ("tf32", "fp16", "bf16", "fp8_e4m3", "fp8_e4m3_full")
 HALVED_IN_HARDWARE = {"8.9": ("tf32", "fp16", "bf16", "fp8_e4m3_full")}
 HALVED_ELSEWHERE = ("tf32", "fp16", "bf16")
-
-FIRST_CAPABILITY = {"fp16": (7, 0), "int8": (7, 5), "tf32": (8, 0), "bf16": (8, 0), "fp8_e4m3": (8, 9),
-                    "fp8_e4m3_full": (8, 9)}  # fmt: skip
 
 # Export versions without a row of their own, whose rates were cut below the architecture's
 EXPORT_VERSIONS = re.compile(r"\b(H20|H800|L20|L2)\b")
@@ -102,7 +100,7 @@ def is_half_rate(card: str, compute_capability: str) -> bool:
 
 def lacking(peak: str, compute_capability: str) -> str | None:
     """Why no chip of this compute capability computes `peak` on Tensor Cores; None where the format exists."""
-    first = FIRST_CAPABILITY.get(peak, (0, 0))
+    first = variant(peak).first_capability
     if capability(compute_capability) >= first:
         return None
     return f"no {peak} Tensor Cores on compute capability {compute_capability}: they start at {first[0]}.{first[1]}"

@@ -18,6 +18,7 @@ from rooflab.measure.cuda.cublaslt import Lt, MatmulPlan, Pointers, open_library
 from rooflab.measure.cuda.cublaslt_abi import KINDS
 from rooflab.measure.cuda.device import Call, CudaDevice
 from rooflab.reference.attention import relative_error
+from rooflab.theory import dtypes
 
 WORKSPACE_BYTES = 64 << 20
 CHECKED_ROWS = 32
@@ -27,24 +28,6 @@ SCALES = (0.5, 0.25)
 
 # dtypes whose plain path is cupy.matmul; the others go through cuBLASLt
 CUPY_DTYPES = ("fp32", "fp16", "bf16", "fp64")
-
-# dtype of the operands of the variants that are not named like it
-VARIANT_OPERANDS = {"fp8_e4m3_full": "fp8_e4m3", "fp16_acc16": "fp16"}
-RESULT_DTYPES = {"fp8_e4m3": "bf16", "fp8_e4m3_full": "bf16", "fp16_acc16": "fp16"}
-
-# Relative error (Frobenius, normal operands) that each arithmetic has. TF32 rounds the operands to 11 bits; fp16
-# results are rounded to 11 bits, bf16 results to 8. So TF32 in fp32's place is seen, and the other way round.
-EXPECTED_ERROR = {
-    "fp32": (0.0, 5e-6),
-    "tf32": (1e-4, 6e-4),
-    "fp16": (0.0, 5e-4),
-    "fp16_acc16": (5e-4, 2e-2),
-    "bf16": (0.0, 3e-3),
-    "fp8_e4m3": (0.0, 5e-3),
-    "fp8_e4m3_full": (0.0, 3e-3),
-    "int8": (0.0, 0.0),
-    "fp64": (0.0, 1e-13),
-}
 
 # Variables that make a library multiply fp32 in another arithmetic than asked for.
 ARITHMETIC_VARIABLES = (
@@ -64,11 +47,6 @@ def neutralise_tf32_environment(environment: MutableMapping[str, str] = os.envir
     return {name: environment.pop(name) for name in ARITHMETIC_VARIABLES if name in environment}
 
 
-def expected_error(variant: str) -> tuple[float, float]:
-    """Smallest and largest relative error that prove the arithmetic of a dtype or variant. Raises KeyError."""
-    return EXPECTED_ERROR[variant]
-
-
 @dataclass(frozen=True)
 class Candidate:
     """One way to the same result in the same buffer; `config` says which algorithm of the library it is."""
@@ -84,14 +62,13 @@ class GemmCase:
 
     def __init__(self, device: CudaDevice, variant: str, n: int, seed: int = 0) -> None:
         """Raises ValueError for an unknown variant, or an n that fp8 or int8 cannot have (a multiple of 16)."""
-        if variant not in EXPECTED_ERROR:
-            raise ValueError(f"unknown GEMM {variant!r}: expected one of {', '.join(EXPECTED_ERROR)}")
+        self.format = dtypes.variant(variant)
         self.device, self.variant, self.n = device, variant, n
-        self.dtype = VARIANT_OPERANDS.get(variant, variant)
+        self.dtype = self.format.name
         self.b_transposed = variant not in CUPY_DTYPES
         self.a = normal(device, (n, n), self.dtype, (seed, 1))
         self.b = normal(device, (n, n), self.dtype, (seed, 2))
-        self.result_dtype = RESULT_DTYPES.get(variant, "int32" if variant == "int8" else variant)
+        self.result_dtype = self.format.result
         self.c = device.xp.empty((n, n), self._result_type())
         poison(device, self.c)
 

@@ -6,18 +6,15 @@ from rooflab.measure import program
 from rooflab.measure.bench import Bench, Series
 from rooflab.measure.cuda import cold_graphs
 from rooflab.theory.dtypes import dtype as format_of
-from rooflab.theory.issue_rates import FIRST_CAPABILITY
+from rooflab.theory.dtypes import refusal
 
 IMPLEMENTATION = "cublasLtMatmul"
 
 
 def refuse_dtype(device: Any, dtype: str) -> None:
     """Raises paid.Unsupported where the chip has no such arithmetic."""
-    major, minor = FIRST_CAPABILITY.get(dtype, (0, 0))
-    if device.compute_capability < 10 * major + minor:
-        raise program.Unsupported(
-            f"{dtype} needs compute capability {major}.{minor}, this GPU has {device.compute_capability / 10}"
-        )
+    if reason := refusal(dtype, device.compute_capability):
+        raise program.Unsupported(reason)
 
 
 def timed_product(

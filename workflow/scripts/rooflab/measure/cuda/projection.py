@@ -15,14 +15,14 @@ from rooflab.measure.cuda.arrays import decode, encode, normal, poison, to_host
 from rooflab.measure.cuda.cublaslt import ALIGNMENT, Lt, MatmulPlan, Pointers, open_library
 from rooflab.measure.cuda.cublaslt_abi import Heuristic
 from rooflab.measure.cuda.device import Call, CudaDevice
-from rooflab.measure.cuda.gemm import RESULT_DTYPES, expected_error
 from rooflab.reference.attention import relative_error
 from rooflab.reference.step import projection
+from rooflab.theory.dtypes import dtype as format_of
 
 WORKSPACE_BYTES = 64 << 20
 CHECKED_COLUMNS = 32
 CHECKED_GROUPS = 4
-USUAL_K = 4096  # of the products whose errors `expected_error` knows; an error grows with the root of k
+USUAL_K = 4096  # of the products that a format's `product_error` is of; an error grows with the root of k
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class ProjectionCase:
         """Raises ValueError for an n or k that fp8 cannot have (a multiple of 16)."""
         self.device, self.sizes, self.dtype = device, sizes, dtype
         self.padded_rows = -(-sizes.rows // ALIGNMENT) * ALIGNMENT if dtype == "fp8_e4m3" else sizes.rows
-        self.result_dtype = RESULT_DTYPES.get(dtype, dtype)
+        self.result_dtype = format_of(dtype).result
         self.x = normal(device, (sizes.groups, self.padded_rows, sizes.k), dtype, (0, 1))
         self.weights = normal(device, (copies, sizes.groups, sizes.n, sizes.k), dtype, (0, 2))
         stored = encode(np.zeros(1, np.float32), self.result_dtype).dtype
@@ -79,7 +79,7 @@ class ProjectionCase:
     @property
     def tolerance(self) -> float:
         """The largest relative error that this arithmetic has."""
-        return expected_error(self.dtype)[1] * max(1.0, (self.sizes.k / USUAL_K) ** 0.5)
+        return format_of(self.dtype).product_error[1] * max(1.0, (self.sizes.k / USUAL_K) ** 0.5)
 
     @property
     def _groups(self) -> range:
