@@ -15,7 +15,8 @@ from rooflab.machine.detect import slug
 from rooflab.plan.measurements import Point
 from rooflab.record import ledger
 from rooflab.theory import issue_rates
-from rooflab.theory.parts import PEAKS, parts
+from rooflab.theory.dtypes import DTYPES
+from rooflab.theory.parts import parts
 
 Spec = dict[str, Any]
 
@@ -80,7 +81,7 @@ def rates(session: str, side: str) -> Rates:
         return Rates(*CARD)
     part = named[known]
     flop = {peak: OF_VENDOR * rate for peak, rate in part.flop_per_s.items()}
-    lacking = frozenset(peak for peak in PEAKS if issue_rates.lacking(peak, part.compute_capability))
+    lacking = frozenset(each for each in DTYPES if issue_rates.lacking(each, part.compute_capability))
     return Rates(flop, CARD[1], OF_VENDOR * part.bytes_per_s, lacking)
 
 
