@@ -1,6 +1,7 @@
 """The set-up's decisions, on made-up machines: no network, no environment is built."""
 
 import argparse
+import ast
 import ctypes
 import fcntl
 import json
@@ -17,6 +18,7 @@ TOOLS = Path(__file__).resolve().parent.parent / "tools"
 sys.path.insert(0, str(TOOLS))
 
 import cuda_choice  # noqa: E402
+import make_venv  # noqa: E402
 import pip_run  # noqa: E402
 import setup  # noqa: E402
 from cuda_choice import Choice, Driver  # noqa: E402
@@ -139,27 +141,46 @@ def test_one_cuda_major_passes() -> None:
     cuda_choice.check_cupy({"cupy-cuda12x": "14.2.0", "nvidia-cublas-cu12": "12.9.1", "numpy": "2.4.6"}, [])
 
 
-def test_python_too_old_names_snakemake_and_a_newer_python() -> None:
-    with pytest.raises(SystemExit, match=r"Python 3\.10 is too old.*Snakemake 7.*PYTHON=python3\.12"):
-        setup.check_python((3, 10), which=lambda name: name if name == "python3.12" else None)
-    with pytest.raises(SystemExit, match=r"install Python 3\.11"):
-        setup.check_python((3, 8), which=lambda name: None)
-    setup.check_python((3, 11))
+@pytest.mark.parametrize("version", [(2, 7), (3, 8), (3, 10), (3, 14)])
+def test_a_python_without_locked_packages_is_refused_and_a_supported_one_named(
+    tmp_path: Path, version: tuple[int, int]
+) -> None:
+    with pytest.raises(
+        SystemExit, match=r"is not supported: .*3\.11, 3\.12 and 3\.13.*Snakemake 7.*: install one of these"
+    ):
+        setup.check_python(version, str(tmp_path))
+    for name in ("python3.11", "python3.12", "python3.14"):
+        (tmp_path / name).touch(mode=0o755)
+    with pytest.raises(SystemExit, match=r"make setup PYTHON=python3\.12$"):
+        setup.check_python(version, str(tmp_path))
+
+
+@pytest.mark.parametrize("version", [(3, 11), (3, 12, 1), (3, 13)])
+def test_a_supported_python_passes(version: tuple[int, ...]) -> None:
+    setup.check_python(version, "")
+
+
+def test_the_oldest_python_understands_the_refusal() -> None:
+    """Python 2.7 knows neither f-strings nor annotations: a SyntaxError would hide the sentence."""
+    tree = ast.parse((TOOLS / "setup.py").read_text(encoding="ascii"))
+    assert not [node for node in ast.walk(tree) if isinstance(node, (ast.JoinedStr, ast.AnnAssign, ast.NamedExpr))]
+    functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
+    assert not [each.name for each in functions if each.returns or any(a.annotation for a in each.args.args)]
 
 
 def test_missing_venv_module_names_the_debian_package() -> None:
     with pytest.raises(SystemExit, match=r"lacks module ensurepip.*apt-get install python3\.\d+-venv"):
-        setup.check_venv_module(find=lambda name: None if name == "ensurepip" else name)
+        make_venv.check_venv_module(find=lambda name: None if name == "ensurepip" else name)
 
 
 @pytest.mark.parametrize("arguments", [["--gpu", "yes"], ["--cuda", "11"], ["--wheels", "/no/such/folder"]])
 def test_wrong_option_values_are_one_sentence(arguments: list[str]) -> None:
     with pytest.raises(SystemExit, match=r"^(GPU=yes|CUDA=11|WHEELS=/no/such/folder) is not "):
-        setup.parse_options(arguments)
+        make_venv.parse_options(arguments)
 
 
 def options(*arguments: str) -> argparse.Namespace:
-    return setup.parse_options(list(arguments))
+    return make_venv.parse_options(list(arguments))
 
 
 @pytest.fixture
@@ -170,53 +191,53 @@ def venv(tmp_path: Path) -> Path:
 
 
 def stamp(venv: Path, choice: Choice, *arguments: str) -> dict[str, Any] | None:
-    (venv / "setup.json").write_text(json.dumps(setup.make_stamp(venv, choice, options(*arguments))))
-    return setup.read_stamp(venv)
+    (venv / "setup.json").write_text(json.dumps(make_venv.make_stamp(venv, choice, options(*arguments))))
+    return make_venv.read_stamp(venv)
 
 
 def test_a_finished_environment_serves_the_same_options(venv: Path) -> None:
-    assert setup.serves(stamp(venv, Choice("none", None)), options(), None)
-    assert setup.serves(stamp(venv, Choice("wheel", 12)), options(), DRIVER_535)
+    assert make_venv.serves(stamp(venv, Choice("none", None)), options(), None)
+    assert make_venv.serves(stamp(venv, Choice("wheel", 12)), options(), DRIVER_535)
 
 
 def test_an_unfinished_moved_or_outdated_environment_is_not_taken_for_ready(venv: Path, tmp_path: Path) -> None:
-    assert setup.read_stamp(venv) is None
+    assert make_venv.read_stamp(venv) is None
     good = stamp(venv, Choice("none", None))
     assert good is not None
     for change in ({"place": "/elsewhere"}, {"locks": "0" * 64}, {"source": "wheel", "cuda": 11}):
         (venv / "setup.json").write_text(json.dumps({**good, **change}))
-        assert setup.read_stamp(venv) is None
+        assert make_venv.read_stamp(venv) is None
     (venv / "setup.json").write_text("{")
-    assert setup.read_stamp(venv) is None
+    assert make_venv.read_stamp(venv) is None
     stamp(venv, Choice("none", None))
     (venv / "bin/python").unlink()
-    assert setup.read_stamp(venv) is None
+    assert make_venv.read_stamp(venv) is None
 
 
 def test_a_test_environment_runs_the_workflow_but_not_the_other_way_round(venv: Path) -> None:
-    assert setup.serves(stamp(venv, Choice("none", None), "--test"), options(), None)
-    assert not setup.serves(stamp(venv, Choice("none", None)), options("--test"), None)
+    assert make_venv.serves(stamp(venv, Choice("none", None), "--test"), options(), None)
+    assert not make_venv.serves(stamp(venv, Choice("none", None)), options("--test"), None)
 
 
 def test_auto_notices_a_driver_that_came_later_and_keeps_what_was_asked_for(venv: Path) -> None:
     without = Choice("none", None)
-    assert not setup.serves(stamp(venv, without), options(), DRIVER_580)
-    assert setup.serves(stamp(venv, without, "--gpu", "0"), options(), DRIVER_580)
-    assert setup.serves(stamp(venv, Choice("wheel", 13), "--gpu", "1", "--cuda", "13"), options(), None)
+    assert not make_venv.serves(stamp(venv, without), options(), DRIVER_580)
+    assert make_venv.serves(stamp(venv, without, "--gpu", "0"), options(), DRIVER_580)
+    assert make_venv.serves(stamp(venv, Choice("wheel", 13), "--gpu", "1", "--cuda", "13"), options(), None)
 
 
 def test_explicit_options_replace_another_choice(venv: Path) -> None:
-    assert not setup.serves(stamp(venv, Choice("wheel", 12)), options("--cuda", "13"), DRIVER_580)
-    assert not setup.serves(stamp(venv, Choice("wheel", 12)), options("--gpu", "0"), DRIVER_580)
-    assert not setup.serves(stamp(venv, Choice("none", None)), options("--gpu", "1"), None)
+    assert not make_venv.serves(stamp(venv, Choice("wheel", 12)), options("--cuda", "13"), DRIVER_580)
+    assert not make_venv.serves(stamp(venv, Choice("wheel", 12)), options("--gpu", "0"), DRIVER_580)
+    assert not make_venv.serves(stamp(venv, Choice("none", None)), options("--gpu", "1"), None)
 
 
 def test_lock_files_exist_and_tests_without_cupy_get_a_compiler() -> None:
     choices = [Choice("none", None), Choice("wheel", 12), Choice("wheel", 13), Choice("system", 13)]
-    names = {(c.source, t): [f.stem for f in setup.lock_files(c, t)] for c in choices for t in (False, True)}
+    names = {(c.source, t): [f.stem for f in make_venv.lock_files(c, t)] for c in choices for t in (False, True)}
     assert names["none", True] == ["test", "nvrtc"]
     assert names["system", False] == ["base"]
-    assert all(file.is_file() for c in choices for t in (False, True) for file in setup.lock_files(c, t))
+    assert all(file.is_file() for c in choices for t in (False, True) for file in make_venv.lock_files(c, t))
 
 
 def versions(pin: str) -> set[str]:
@@ -235,14 +256,14 @@ def test_locks_agree_on_every_version_and_name_no_host() -> None:
 
 def test_a_failed_build_leaves_no_stamp(venv: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     stamp(venv, Choice("none", None))
-    monkeypatch.setattr(setup, "make_venv", lambda venv, choice: venv / "bin/python")
+    monkeypatch.setattr(make_venv, "make_venv", lambda venv, choice: venv / "bin/python")
     monkeypatch.setattr(pip_run, "try_pip", lambda command, locks, run: "ERROR: no such thing")
     with pytest.raises(SystemExit, match="no such thing"):
-        setup.build(venv, Choice("none", None), options())
-    assert setup.read_stamp(venv) is None
+        make_venv.build(venv, Choice("none", None), options())
+    assert make_venv.read_stamp(venv) is None
 
 
 def test_only_one_setup_at_a_time(tmp_path: Path) -> None:
     lock = tmp_path / "lock"
-    with setup.alone(lock), lock.open() as other, pytest.raises(BlockingIOError):
+    with make_venv.alone(lock), lock.open() as other, pytest.raises(BlockingIOError):
         fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -21,9 +21,11 @@ class FakePip:
         self.answers = list(answers)
         self.commands: list[list[str]] = []
         self.texts: list[str] = []
+        self.environments: list[dict[str, str]] = []
 
     def __call__(self, command: list[str], **keywords: Any) -> subprocess.CompletedProcess[str]:
         self.commands.append(command)
+        self.environments.append(keywords["env"])
         self.texts.append(Path(command[command.index("--requirement") + 1]).read_text())
         status, output = self.answers.pop(0)
         return subprocess.CompletedProcess(command, status, stdout=output)
@@ -49,6 +51,11 @@ NETWORK = (
     ("output", "sentence"),
     [
         (NETWORK, "the package index cannot be reached.*WHEELS=FOLDER"),
+        (
+            "WARNING: The repository located at mirror.example is not a trusted or secure host and is being ignored.\n"
+            "ERROR: No matching distribution found for one==1.0",
+            "an http:// address, which pip passes over.*PIP_TRUSTED_HOST",
+        ),
         ("ERROR: [Errno 28] No space left on device", "the disk is full"),
         ("ERROR: THESE PACKAGES DO NOT MATCH THE HASHES FROM THE REQUIREMENTS FILE", "not the one in the lock file"),
         ("noise\nERROR: something else", "pip failed: ERROR: something else"),
@@ -58,6 +65,15 @@ NETWORK = (
 def test_a_failed_pip_is_one_sentence(lock: Path, output: str, sentence: str) -> None:
     with pytest.raises(SystemExit, match=sentence):
         pip_run.install(Path("python"), [lock], None, run=FakePip((1, output)))
+
+
+def test_pip_gets_only_those_of_its_variables_that_say_where_packages_come_from(lock: Path) -> None:
+    outer = {"PIP_TARGET": "/x", "PIP_USER": "1", "PIP_CONSTRAINT": "c", "PIP_PREFIX": "/y", "PIP_DRY_RUN": "1"}
+    kept = {"PIP_INDEX_URL": "https://mirror.example/simple", "PIP_PROXY": "p", "PATH": "/bin", "HOME": "/h"}
+    assert pip_run.environment(outer | kept) == kept
+    pip = FakePip((0, ""))
+    pip_run.install(Path("python"), [lock], None, run=pip)
+    assert not {"PIP_TARGET", "PIP_USER"} & set(pip.environments[0])
 
 
 def test_hashes_are_checked_and_nothing_is_resolved(lock: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import tempfile
@@ -11,7 +12,18 @@ from typing import Callable, Mapping, Sequence
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
 HASHES_DIFFER = r"DO NOT MATCH THE HASHES"
+# pip's own variables that say where packages come from; the others (PIP_TARGET, PIP_USER, PIP_CONSTRAINT …) put them
+# elsewhere or change what is installed, and are kept from our pip
+OF_THE_SOURCE = frozenset(
+    ("CACHE_DIR", "CERT", "CLIENT_CERT", "CONFIG_FILE", "DEFAULT_TIMEOUT", "EXTRA_INDEX_URL", "FIND_LINKS", "INDEX_URL")
+    + ("KEYRING_PROVIDER", "NO_CACHE_DIR", "NO_INDEX", "PROXY", "RETRIES", "TIMEOUT", "TRUSTED_HOST")
+)
 CAUSES = (
+    (
+        r"is not a trusted or secure host",
+        "the package index is an http:// address, which pip passes over: give an https:// one, or trust it by "
+        "PIP_TRUSTED_HOST=HOST",
+    ),
     (
         HASHES_DIFFER,
         "a downloaded package is not the one in the lock file. Try again; if it stays, do not trust the source",
@@ -67,8 +79,14 @@ def install(
 def try_pip(command: Sequence[str], locks: Sequence[Path], run: Run) -> str | None:
     """Output of a pip run that failed, None where it worked."""
     files = [word for lock in locks for word in ("--requirement", str(lock))]
-    done = run([*command, *files], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    done = run([*command, *files], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment())
     return (done.stdout or "pip failed and said nothing") if done.returncode else None
+
+
+def environment(outer: Mapping[str, str] = os.environ) -> dict[str, str]:
+    """The variables that pip gets: of its own ones only those that say where packages come from."""
+    kept = {f"PIP_{name}" for name in OF_THE_SOURCE}
+    return {name: value for name, value in outer.items() if not name.startswith("PIP_") or name in kept}
 
 
 def pins(locks: Sequence[Path]) -> dict[str, str]:
