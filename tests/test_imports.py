@@ -1,6 +1,7 @@
 """Which folder may import which: the table of workflow/README.md, held over every file, at the top and inside functions."""
 
 import ast
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -110,6 +111,19 @@ def test_no_folder_is_crowded() -> None:
         if (count := len(list(folder.glob("*.py")))) > MOST_MODULES + 1
     }
     assert crowded == {}
+
+
+def test_the_house_page_shows_this_table_and_each_room_says_what_it_is_for() -> None:
+    page = (SCRIPTS.parent / "README.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `([\w/]+)` \| (.+) \| (.+) \|$", page, re.M)
+    told = {
+        name: (purpose, set(re.findall(r"`([\w/]+)`", allowed))) for name, purpose, allowed in rows if name in ALLOWED
+    }
+    assert told.keys() == ALLOWED.keys()
+    for name in sorted(ALLOWED.keys() - {"free", "paid"}):
+        purpose = ast.get_docstring(ast.parse((SCRIPTS / "rooflab" / name / "__init__.py").read_text(encoding="utf-8")))
+        assert purpose and (told[name][0].lower(), told[name][1]) == (purpose.rstrip(".").lower(), ALLOWED[name]), name
+    assert told["paid"][1] == ALLOWED["paid"]
 
 
 def test_importing_all_but_the_gpus_rooms_loads_no_gpu_library() -> None:

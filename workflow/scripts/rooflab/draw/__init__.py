@@ -1,0 +1,1 @@
+"""The pictures, from roofline.json; computes coordinates and nothing else."""

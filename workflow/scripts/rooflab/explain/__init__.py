@@ -1,0 +1,1 @@
+"""Prose, tables, pages and closing lines, from roofline.json; computes nothing."""

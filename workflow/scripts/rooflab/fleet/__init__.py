@@ -1,0 +1,1 @@
+"""Several sessions side by side: who is slower, and what the records say of it."""

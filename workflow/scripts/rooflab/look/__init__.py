@@ -1,0 +1,1 @@
+"""How numbers, formats and sentences look: texts in every language, units, colours."""

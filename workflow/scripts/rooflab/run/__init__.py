@@ -1,0 +1,1 @@
+"""What touches Snakemake: targets, guards, the price list, the console."""

@@ -1,0 +1,1 @@
+"""What is measured on a GPU: kernels, products, memory patterns; one module imports CuPy."""

@@ -1,0 +1,1 @@
+"""Decode attention on a GPU, several ways, and the launch configurations that are tried."""
