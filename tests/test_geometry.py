@@ -138,6 +138,8 @@ def test_a_geometry_written_out() -> None:
     [
         ({"name": "nobody"}, "nobody: not a shipped geometry"),
         ({"name": "minigpt"}, "expected another name"),
+        ({"name": "Llama-3.1-8B"}, "expected small letters, digits and hyphens: write llama-3-1-8b, which is shipped"),
+        ({"name": "My_Model"}, "expected small letters, digits and hyphens: write my-model"),
         ({"name": "x", "config_json": "absent.json"}, "x: absent.json cannot be read"),
         ({"name": "x", "geometry": {"layers": 2}}, "missing width, heads"),
         ({"name": "x", "geometry": {**decoder_of(LLAMA).as_dict(), "wide": 1}}, "unknown wide"),

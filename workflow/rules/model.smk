@@ -7,6 +7,7 @@ DERIVATION = (
     "rooflab/reference",
     "rooflab/data/*.csv",
     "rooflab/data/geometries.yaml",
+    "rooflab/data/families.yaml",
 )
 
 

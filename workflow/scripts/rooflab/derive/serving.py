@@ -21,6 +21,7 @@ from rooflab.derive.serving_points import (
 )
 from rooflab.plan.models import source_of
 from rooflab.theory import step as model_theory
+from rooflab.theory import storage
 from rooflab.theory.dtypes import dtype
 from rooflab.theory.geometry import decoder
 from rooflab.theory.step import LEFT_OUT
@@ -81,7 +82,7 @@ def _model(setting: Setting, records: Records, over: Roof, memory: int | None) -
     attention = [p for batch in batches for p in attention_points(setting, records, over, lengths, batch)]
     others = [p for batch in batches for p in other_points(setting, records, over, batch)]
     steps = [_step(setting, attention, others, sequence, batch) for sequence in lengths for batch in batches]
-    weight_bytes = _stored_weights(setting)
+    weight_bytes = storage.weight_bytes(model, dtype(setting.dtype).bytes)
     return {
         "name": setting.name,
         "source": source_of(setting.name, model),
@@ -96,12 +97,6 @@ def _model(setting: Setting, records: Records, over: Roof, memory: int | None) -
         "steps": [_with_room(step, setting, weight_bytes, memory) for step in steps],
         "left_out": list(LEFT_OUT),
     }
-
-
-def _stored_weights(setting: Setting) -> int:
-    """Bytes of all weights; the token embedding counts apart from the LM head."""
-    model = setting.model
-    return (model_theory.weight_elements(model) + model.vocabulary * model.width) * dtype(setting.dtype).bytes
 
 
 def _context(setting: Setting, over: Roof, sequence: int, weight_bytes: int, memory: int | None) -> Record:

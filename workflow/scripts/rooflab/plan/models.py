@@ -28,8 +28,10 @@ def resolved(entries: list[dict[str, Any]]) -> dict[str, Decoder]:
     made: dict[str, Decoder] = {}
     for entry in entries:
         name = entry["name"]
-        if name in made or name == "minigpt" or not NAME.fullmatch(name):
-            raise GeometryError(f"{name}: expected another name for each model: small letters, digits, hyphens")
+        if not NAME.fullmatch(name):
+            raise GeometryError(f"{name}: {_better_name(name)}")
+        if name in made or name == "minigpt":
+            raise GeometryError(f"{name}: expected another name for each model")
         try:
             made[name] = _geometry(entry)
         except GeometryError as error:
@@ -41,6 +43,13 @@ def source_of(name: str, geometry: Decoder) -> str | None:
     """Where a shipped geometry stands; None for one that is not shipped, or not as it is shipped."""
     entry = shipped().get(name)
     return entry["source"] if entry and decoder_of(entry["config"]) == geometry else None
+
+
+def _better_name(name: str) -> str:
+    """What a name may be, and the nearest one that is."""
+    near = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
+    here = ", which is shipped" if near in shipped() else ""
+    return "expected small letters, digits and hyphens" + (f": write {near}{here}" if near else "")
 
 
 def _geometry(entry: Mapping[str, Any]) -> Decoder:

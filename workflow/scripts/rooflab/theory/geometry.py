@@ -12,7 +12,11 @@ from typing import Any
 
 ACTIVATIONS = ("silu", "gelu")
 NORMS = ("rmsnorm", "layernorm")
-MAY_BE_ZERO = ("window", "window_layers", "query_rank", "shared", "dense_layers")
+MAY_BE_ZERO = ("window", "window_layers", "query_rank", "shared", "dense_layers", "head_padding", "positions")
+# what a geometry says beyond the sizes that were there first: left out of its plain form where it says nothing
+ADDED = ("head_padding", "tied", "positions", "quantization")
+# what decides how many bytes lie in memory and no time of a part
+STORED = ("tied", "positions", "quantization")
 
 
 class GeometryError(ValueError):
@@ -47,11 +51,39 @@ class Experts:
 
 
 @dataclass(frozen=True)
+class Quantization:
+    """How a checkpoint stores the weights of its linear layers: `bits` an element, and beside them `scales`: each
+    (rows, columns, bits), one such number per so many rows and columns of a weight (rows outputs, columns inputs), 0 for
+    all of them; scales and zero points alike. `kept`: (part of a step, layers) whose weights stay in the dtype of serving;
+    None for every layer. `kv_bits` an element of the cache, 0 where it stays in the dtype of serving.
+
+    Raises GeometryError for what is no such thing.
+    """
+
+    method: str
+    bits: int
+    scales: tuple[tuple[int, int, int], ...] = ()
+    kept: tuple[tuple[str, int | None], ...] = ()
+    kv_bits: int = 0
+
+    def __post_init__(self) -> None:
+        for name in ("scales", "kept"):  # lists where they come from JSON
+            object.__setattr__(self, name, tuple(tuple(each) for each in getattr(self, name)))
+        if any(len(each) != 3 for each in self.scales) or any(len(each) != 2 for each in self.kept):
+            raise GeometryError(
+                f"quantization {shown(self.scales)}, {shown(self.kept)}: expected (rows, columns, bits), (part, layers)"
+            )
+
+
+@dataclass(frozen=True)
 class Decoder:
     """One model's sizes. `width` is the hidden state's, `inner` the MLP's; a `gated` MLP has two projections up.
-    `head_dim` is a multiple of 8, so that a head's row starts on 16 bytes in the two-byte formats.
+    `head_dim` is a multiple of 8, so that a head's row starts on 16 bytes in the two-byte formats: `head_padding` of its
+    elements are there for that alone, in the cache and in no weight.
 
-    `window_layers` of the layers attend to the last `window` tokens only. Raises GeometryError for sizes that do not fit.
+    `window_layers` of the layers attend to the last `window` tokens only. `tied`: the LM head is the token embedding,
+    stored once and read in every step. `positions`: rows of a learned position embedding. `quantization`: how the weights
+    and the cache are stored, None where they are in the dtype of serving. Raises GeometryError for sizes that do not fit.
     """
 
     layers: int
@@ -70,15 +102,24 @@ class Decoder:
     window_layers: int = 0
     latent: Latent | None = None
     experts: Experts | None = None
+    head_padding: int = 0
+    tied: bool = False
+    positions: int = 0
+    quantization: Quantization | None = None
 
     def __post_init__(self) -> None:
         for part in (self, self.latent, self.experts):
             if part is not None:
                 _require_sizes(part)
-        if not isinstance(self.gated, bool):
-            raise GeometryError(f"gated is {shown(self.gated)}: expected true or false")
-        if self.head_dim % 8:
-            raise GeometryError(f"head_dim is {self.head_dim}: expected a multiple of 8")
+        for name in ("gated", "tied"):
+            if not isinstance(getattr(self, name), bool):
+                raise GeometryError(f"{name} is {shown(getattr(self, name))}: expected true or false")
+        if self.head_dim % 8 or self.head_padding >= self.head_dim:
+            raise GeometryError(
+                f"head_dim is {self.head_dim}, {self.head_padding} of it padding: expected a multiple of 8, less padding"
+                if self.head_padding
+                else f"head_dim is {self.head_dim}: expected a multiple of 8"
+            )
         if self.heads % self.kv_heads:
             raise GeometryError(f"heads {self.heads} is not a multiple of kv_heads {self.kv_heads}")
         _require_one_of("activation", self.activation, ACTIVATIONS)
@@ -92,15 +133,26 @@ class Decoder:
                 f"{self.experts}: expected no more chosen than there are, no more dense layers than layers"
             )
 
+    @property
+    def stored_head_dim(self) -> int:
+        """Elements of a head in the weights: those of the cache's row without its padding."""
+        return self.head_dim - self.head_padding
+
     def as_dict(self) -> dict[str, Any]:
-        """Plain numbers and words, as a spec holds them; `decoder` reads them back."""
-        return asdict(self)
+        """Plain numbers and words; `decoder` reads them back. What was added to a geometry stands in it where it says
+        something, so that the others keep the form they had."""
+        return {name: value for name, value in asdict(self).items() if name not in ADDED or value}
+
+    def timed(self) -> dict[str, Any]:
+        """The same without what only decides how many bytes are stored: what a spec holds, and its key digests."""
+        return {name: value for name, value in self.as_dict().items() if name not in STORED}
 
 
 def decoder(given: Mapping[str, Any]) -> Decoder:
     """A geometry from plain numbers and words. Raises GeometryError naming what is missing or unknown."""
     _require_mapping("geometry", given)
-    parts = {name: kind for name, kind in (("latent", Latent), ("experts", Experts)) if given.get(name) is not None}
+    kinds = (("latent", Latent), ("experts", Experts), ("quantization", Quantization))
+    parts = {name: kind for name, kind in kinds if given.get(name) is not None}
     nested = {name: _built(kind, _require_mapping(name, given[name]), f"{name}.") for name, kind in parts.items()}
     made: Decoder = _built(Decoder, {**given, **nested}, "")
     return made

@@ -157,8 +157,8 @@ def distinct_experts(experts: Experts, batch: int) -> int:
 
 
 def _grouped_products(model: Decoder, batch: int) -> list[Product]:
-    heads = model.heads * model.head_dim
-    fused = heads + 2 * model.kv_heads * model.head_dim
+    heads = model.heads * model.stored_head_dim
+    fused = heads + 2 * model.kv_heads * model.stored_head_dim
     return [
         Product("QKV", batch, fused, model.width, model.layers),
         Product("attention output", batch, model.width, heads, model.layers),
