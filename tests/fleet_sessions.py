@@ -26,14 +26,14 @@ def name_of(number: int) -> str:
 def changed(record: Record, speed: float = 1.0, **changes: Any) -> Record:
     """A record of a card that runs at `speed` times the rate of the synthetic one.
 
-    `changes`: uuid, power_limit_w, driver, other_processes, cards_at_once, ecc_enabled, started_at; clock (a factor on the
-    SM clock under load) and reasons (its throttle reasons).
+    `changes`: uuid, power_limit_w, driver, other_processes, cards_at_once, ecc_enabled, started_at; temperature_c and reasons
+    (throttle reasons), both under load.
     """
     made = json.loads(json.dumps(record))
     for series in made["series"]:
         series["samples_s"] = [sample / speed for sample in series["samples_s"]]
-        if series["chip"]["during"] and "clock" in changes:
-            series["chip"]["during"]["sm_clock_hz"] *= changes["clock"]
+        if series["chip"]["during"] and "temperature_c" in changes:
+            series["chip"]["during"]["temperature_c"] = changes["temperature_c"]
         if series["chip"]["during"] and "reasons" in changes:
             series["chip"]["during"]["throttle_reasons"] = list(changes["reasons"])
     places = {"uuid": "device", "power_limit_w": "device", "driver": "environment", "other_processes": "environment"}
@@ -49,7 +49,7 @@ def changed(record: Record, speed: float = 1.0, **changes: Any) -> Record:
 
 def gpu_card(**changes: Any) -> list[Record]:
     """The records of a small session of one card."""
-    kept = ("device", "read", "fp32-n4096", "fp16-n4096", "minigpt-fp32-S1024", "minigpt-fp16-S1024")
+    kept = ("device", "read", "d2d", "write", "fp32-n4096", "fp16-n4096", "minigpt-fp32-S1024", "minigpt-fp16-S1024")
     return [changed(r, **changes) for r in synthetic.gpu_records() if r["name"] in kept]
 
 

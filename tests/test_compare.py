@@ -5,16 +5,21 @@ import os
 import shutil
 import subprocess
 import sys
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import fleet_sessions
 import lab
+import numpy as np
 import pytest
 import synthetic
+import yaml
 from fleet_sessions import changed, cpu_machine, gpu_card, name_of, uuid_of, write, write_fleet
 from free.compare import compared
+from rooflab.fleet.causes import likely_causes
 from rooflab.fleet.chart import draw, save
+from rooflab.fleet.compare import slow_kinds
 from rooflab.fleet.page import page, terminal
 from rooflab.record.records import check_schema, seal
 
@@ -32,6 +37,10 @@ def compare(results: Path, threshold: float = 0.05, **prices: float) -> Record:
 
 def slow_sessions(made: Record) -> set[tuple[str, str]]:
     return {(each["kind"], each["session"]) for each in made["findings"]}
+
+
+def kinds(made: Record) -> set[str]:
+    return {kind["figure_kind"] for each in made["findings"] for kind in each["slow_in"]}
 
 
 def twice(results: Path, speed: float, **changes: Any) -> Record:
@@ -57,8 +66,11 @@ def program(name: str, results: Path, *arguments: str) -> subprocess.CompletedPr
 def test_a_card_that_lost_speed_is_a_regression(tmp_path: Path) -> None:
     made = twice(tmp_path, 0.9)
     assert slow_sessions(made) == {("regression", "card-2")}
-    assert {each["figure_kind"] for each in made["findings"]} == {"burst", "sustained", "bandwidth", "decode"}
-    assert all(each["loss"] == pytest.approx(0.1) and each["reference"] == "card" for each in made["findings"])
+    [finding] = made["findings"]  # one judgement, however many figures lag
+    assert {each["figure_kind"] for each in finding["slow_in"]} == {"burst", "sustained", "bandwidth", "decode"}
+    assert all(each["lagging"] == each["compared"] for each in finding["slow_in"])
+    assert finding["loss"] == pytest.approx(0.1)
+    assert all(each["loss"] == pytest.approx(0.1) and each["reference"] == "card" for each in finding["figures"])
 
 
 @pytest.mark.parametrize("speed", [1.0, 0.96, 1.3])
@@ -90,7 +102,7 @@ def test_rare_outliers_of_a_long_series_do_not_hide_a_loss(tmp_path: Path) -> No
 
     write(tmp_path / "card", long(gpu_card(uuid=CARD, started_at=EARLIER)))
     write(tmp_path / "card-2", long(gpu_card(uuid=CARD, started_at=LATER, speed=0.9)))
-    assert "decode" in {each["figure_kind"] for each in compare(tmp_path)["findings"]}
+    assert "decode" in kinds(compare(tmp_path))
 
 
 def test_sessions_under_other_parameters_are_not_held_against_each_other(tmp_path: Path) -> None:
@@ -126,23 +138,144 @@ def test_a_cpu_session_is_held_against_the_one_before(tmp_path: Path) -> None:
 
 
 CAUSES = [
-    ({"power_limit_w": 500.0}, "power limit is 500 W, the other's 700 W"),
     ({"reasons": ["hw_thermal_slowdown"]}, "too hot (hardware thermal slowdown)"),
     ({"reasons": ["hw_power_brake_slowdown"]}, "external power brake"),
-    ({"clock": 0.7}, "SM clock under load was 1386 MHz"),
     ({"other_processes": 2}, "2 other process(es) used it"),
-    ({"driver": "570.1"}, "driver is 570.1"),
     ({"cards_at_once": 2}, "together with 1 other card(s)"),
+]
+DIFFERENCES = [
+    ({"power_limit_w": 500.0}, "power limit is 500 W, the other's 700 W"),
+    ({"driver": "570.1"}, "driver is 570.1"),
+    ({"temperature_c": 88}, "it was at 88 °C under load"),
     ({}, "the records show no cause"),
 ]
 
 
 @pytest.mark.parametrize(("changes", "told"), CAUSES, ids=[told for _, told in CAUSES])
-def test_the_likely_cause_comes_from_the_records_alone(tmp_path: Path, changes: Record, told: str) -> None:
+def test_a_cause_is_named_where_the_slow_record_holds_the_evidence(tmp_path: Path, changes: Record, told: str) -> None:
     made = twice(tmp_path, 0.8, **changes)
     assert told in "\n".join(terminal(made))
-    causes = [cause for each in made["findings"] for cause in each["causes"]]
-    assert bool(causes) == bool(changes)
+    assert [len(each["causes"]) for each in made["findings"]] == [1]
+
+
+@pytest.mark.parametrize(("changes", "told"), DIFFERENCES, ids=[told for _, told in DIFFERENCES])
+def test_what_merely_differs_is_told_and_is_no_cause(tmp_path: Path, changes: Record, told: str) -> None:
+    made = twice(tmp_path, 0.8, **changes)
+    assert told in "\n".join(terminal(made))
+    assert [(each["causes"], bool(each["differs"])) for each in made["findings"]] == [([], bool(changes))]
+
+
+def opened(clock_hz: float | None, before: tuple[str, ...] = (), during: tuple[str, ...] = ()) -> tuple[Record, Record]:
+    """A record and a series with a clock inside its blocks and throttle reasons."""
+    chip = {when: {"throttle_reasons": list(names)} for when, names in (("before", before), ("during", during))}
+    return {"environment": {}, "device": {}}, {"chip": chip | {"after": {}}, "clock": {"sm_hz": clock_hz}}
+
+
+def test_the_clock_inside_the_blocks_is_the_cause_or_is_not() -> None:
+    good = opened(1.626e9)
+    causes, differs = likely_causes(opened(1.545e9), good, None, None, loss=0.05)
+    assert (causes, differs) == (
+        ["its SM clock inside the block was 1545 MHz, the other's 1626 MHz: 4.98 % of a loss of 5 %"],
+        [],
+    )
+    causes, differs = likely_causes(opened(1.624e9), good, None, None, loss=0.05)
+    assert causes == []
+    assert "not the clock" in differs[0]
+    assert likely_causes(opened(None), good, None, None, loss=0.05) == ([], [])
+
+
+def test_a_brake_that_was_on_before_the_series_proves_nothing() -> None:
+    cap, good = ("sw_power_cap",), opened(None)
+    assert likely_causes(opened(None, before=cap, during=cap), good, None, None, 0.05)[0] == []
+    assert likely_causes(opened(None, during=cap), good, None, None, 0.05)[0] == [
+        "its power limit held the clocks down"
+    ]
+    assert likely_causes(opened(None, during=cap), opened(None, during=cap), None, None, 0.05)[0] == []
+
+
+# The rule against chance. The spread of healthy siblings as it was measured on three H200 cards: they agree within 2.5 % in
+# every ceiling and within 6 % in every step replayed from a graph, in the middle of these within 1.4 %. The steps have
+# rare far outliers (Student's t with 3 degrees of freedom); how much of a ceiling's spread is the card's own, common to
+# its figures of a kind, is not known: none and half of it are tried.
+
+COUNTS = {"burst": 10, "sustained": 10, "bandwidth": 5, "decode": 17}
+CEILINGS_AGREE, STEPS_AGREE, TRIALS = 0.025, 0.014, 300
+THRESHOLD = 0.03
+
+
+def healthy(random: np.random.Generator, cards: int, common: float) -> dict[str, np.ndarray]:
+    """Speeds of siblings, {kind: (cards, figures)}, scaled so that three of them agree as the three H200 did."""
+    made = {}
+    for kind, count in COUNTS.items():
+        if kind == "decode":
+            made[kind] = 1 + random.standard_t(3, (cards, count)) * step_scale()
+            continue
+        own = random.normal(size=(cards, 1)) * common**0.5 + random.normal(size=(cards, count)) * (1 - common) ** 0.5
+        made[kind] = 1 + own * ceiling_scale(common)
+    return made
+
+
+@lru_cache
+def ceiling_scale(common: float) -> float:
+    """Standard deviation of a ceiling: the widest range of three over all ceilings is 2.5 % on average."""
+    random = np.random.default_rng(1)
+    own = random.normal(size=(2000, 3, 1)) * common**0.5 + random.normal(size=(2000, 3, 19)) * (1 - common) ** 0.5
+    return float(CEILINGS_AGREE / np.ptp(own, axis=1).max(axis=1).mean())
+
+
+@lru_cache
+def step_scale() -> float:
+    """Scale of a step: the range of three is 1.4 % in the middle of all steps."""
+    return float(STEPS_AGREE / np.median(np.ptp(np.random.default_rng(2).standard_t(3, (20_000, 3)), axis=1)))
+
+
+def judged_slow(speeds: dict[str, np.ndarray], card: int) -> bool:
+    """The product's rule on one card, each figure against the sibling in the middle (the slower of two)."""
+    lags: dict[str, list[float]] = {}
+    for kind, table in speeds.items():
+        others = np.sort(np.delete(table, card, axis=0), axis=0)
+        losses = 1 - table[card] / others[(len(table) - 2) // 2]
+        lags[kind] = [float(loss) for loss in losses if loss > THRESHOLD]
+    return bool(slow_kinds(lags, COUNTS))
+
+
+@pytest.mark.parametrize("common", [0.0, 0.5])
+@pytest.mark.parametrize("cards", [2, 3, 8])
+def test_fewer_than_one_healthy_sibling_in_a_hundred_is_judged_slow(cards: int, common: float) -> None:
+    random = np.random.default_rng(3)
+    fleets = [healthy(random, cards, common) for _ in range(TRIALS)]
+    alarms = sum(judged_slow(fleet, card) for fleet in fleets for card in range(cards))
+    assert alarms / (cards * TRIALS) < 0.01
+
+
+@pytest.mark.parametrize("common", [0.0, 0.5])
+@pytest.mark.parametrize("cards", [2, 3, 8])
+@pytest.mark.parametrize("fault", ["memory", "clock"])
+def test_a_planted_loss_of_5_percent_is_found(fault: str, cards: int, common: float) -> None:
+    """A slow memory slows every pattern but the one that L2 serves; a slow clock slows the products and L2."""
+    random, found = np.random.default_rng(4), 0
+    for _ in range(TRIALS):
+        fleet = healthy(random, cards, common)
+        if fault == "memory":
+            fleet["bandwidth"][0, :-1] *= 0.95
+        else:
+            fleet["burst"][0] *= 0.95
+            fleet["sustained"][0] *= 0.95
+            fleet["bandwidth"][0, -1] *= 0.95
+        found += judged_slow(fleet, 0)
+    assert found / TRIALS > 0.9
+
+
+def test_one_figure_far_off_judges_no_card() -> None:
+    """As it happened: a 2 µs step 5.16 % off, one of twenty figures, called a healthy card a straggler."""
+    assert slow_kinds({"decode": [0.0516]}, {"decode": 17, "burst": 10}) == ()
+    assert slow_kinds({"bandwidth": [0.5]}, {"bandwidth": 1}) == ()
+    assert [each.figure_kind for each in slow_kinds({"bandwidth": [0.05] * 3}, {"bandwidth": 5})] == ["bandwidth"]
+
+
+def test_the_shipped_threshold_is_the_one_that_was_tried_against_chance() -> None:
+    config = yaml.safe_load((SCRIPTS.parents[1] / "config.yaml").read_text(encoding="utf-8"))
+    assert config["compare"]["threshold"] == THRESHOLD
 
 
 def test_memory_with_ecc_is_a_cause_against_memory_without(tmp_path: Path) -> None:
@@ -155,7 +288,7 @@ def test_the_fleet_finds_the_planted_card_and_no_other(tmp_path: Path) -> None:
     write_fleet(tmp_path, 40, gpu_card(), {17: {"speed": 0.88, "power_limit_w": 500.0}})
     made = compare(tmp_path)
     assert slow_sessions(made) == {("straggler", name_of(17))}
-    assert made["findings"][0]["causes"] == ["its power limit is 500 W, the other's 700 W"]
+    assert made["findings"][0]["differs"] == ["its power limit is 500 W, the other's 700 W"]
 
 
 def test_an_alike_fleet_has_no_straggler(tmp_path: Path) -> None:
@@ -241,9 +374,9 @@ def test_a_session_that_was_never_drawn_is_compared_from_its_records(tmp_path: P
 
 def test_a_roofline_older_than_its_records_is_not_believed(tmp_path: Path) -> None:
     twice(tmp_path, 1.0)
-    slower = changed(next(r for r in gpu_card(uuid=CARD) if r["name"] == "read"), 0.5, started_at=LATER)
-    synthetic.write_session(tmp_path / "card-2", [slower])
-    assert {each["figure_kind"] for each in compare(tmp_path)["findings"]} == {"bandwidth"}
+    memory = [r for r in gpu_card(uuid=CARD) if r["stage"] == "bandwidth"]
+    synthetic.write_session(tmp_path / "card-2", [changed(r, 0.5, started_at=LATER) for r in memory])
+    assert kinds(compare(tmp_path)) == {"bandwidth"}
 
 
 def test_the_chart_names_every_model_and_the_slow_session(tmp_path: Path) -> None:
@@ -323,7 +456,7 @@ def test_the_targets_always_compare_and_check_by_exit_status(tmp_path: Path) -> 
 
 
 def test_a_thousand_sessions_take_seconds(tmp_path: Path) -> None:
-    write_fleet(tmp_path, 1000, synthetic.h200_session(), {617: {"speed": 0.85, "clock": 0.8}})
+    write_fleet(tmp_path, 1000, synthetic.h200_session(), {617: {"speed": 0.85}})
     out = tmp_path / "compare.json"
     command = [sys.executable, str(SCRIPTS / "free" / "compare.py"), "--results", str(tmp_path), "--threshold", "0.05"]
     process = subprocess.Popen([*command, "--out", str(out), "--dpi", "100"], stdout=subprocess.PIPE)

@@ -1,8 +1,10 @@
-"""Sessions side by side: what each costs per unit of work, and which is slower than it should be.
+"""Sessions side by side: what each costs per unit of work, and which card is slower than it should be.
 
-Two questions, one rule. *Regression*: a card (or a CPU of one model) against its own latest earlier session.
-*Straggler*: a card against the median of its siblings, the other cards of its model. A loss counts only if it exceeds
-the threshold and the samples of the two lie apart: the fastest of the slow one slower than the slowest of the other.
+Two questions, one rule. *Regression*: a card (or a CPU of one model) against its own latest earlier session. *Straggler*: a
+card against its siblings, the other cards of its model, each figure against the sibling in the middle. One figure *lags* if
+it lost more than the threshold and the samples of the two lie apart: the fastest of the slow one slower than the slowest of
+the other. One figure judges no card: of twenty, one lies 5 % off by chance on a healthy one. A card is slower where more than
+half of the figures of one kind (computing, sustained computing, memory, decode steps) lag.
 """
 
 from bisect import bisect_left
@@ -14,35 +16,73 @@ from typing import Any
 
 from rooflab.fleet.causes import likely_causes
 from rooflab.fleet.sessions import Figure, Record, Session, record_of, series_of, speed_range
+from rooflab.theory.quantiles import median
 
 FREE_TO_DIFFER = ("n",)  # a ceiling is the best over the sizes: two cards may have it at different ones
+FEWEST = 2  # figures of a kind by which a card is judged
 
 
 @dataclass(frozen=True)
-class Finding:
-    """A figure of a session that lags behind its reference's; `loss` is the fraction of speed lost."""
+class Pair:
+    """A figure of a session and the one it is held against; `loss` is the fraction of speed lost, below 0 for a gain."""
 
     kind: str  # regression or straggler
     session: Session
     figure: Figure
     reference: Session
     wanted: Figure
+
+    @property
+    def loss(self) -> float:
+        return 1 - self.figure.speed / self.wanted.speed
+
+
+@dataclass(frozen=True)
+class Slowness:
+    """One kind of figure in which a card is slower: how many of those compared lag, and the middle of their losses."""
+
+    figure_kind: str
+    lagging: int
+    compared: int
     loss: float
+
+
+@dataclass(frozen=True)
+class Finding:
+    """The judgement on one card: the kinds in which it is slower, its lagging figures, the worst first, and why."""
+
+    kind: str
+    session: Session
+    slow_in: tuple[Slowness, ...]
+    lags: tuple[Pair, ...]
     causes: tuple[str, ...]
+    differs: tuple[str, ...]
 
-
-Pair = tuple[str, Session, Figure, Session, Figure]
+    @property
+    def loss(self) -> float:
+        return max(each.loss for each in self.slow_in)
 
 
 def findings(sessions: Iterable[Session], threshold: float) -> list[Finding]:
-    """Every figure that is slower than its reference by the rule above, the worst first."""
+    """Every card that is slower than its reference by the rule above, the worst first."""
     made = []
     for cards in by_model(sessions).values():
-        for pair in [*_over_time(cards), *_against_siblings(cards)]:
-            finding = _judged(pair, threshold)
+        for pairs in (*_over_time(cards), *_against_siblings(cards)):
+            finding = _judged(pairs, threshold)
             if finding is not None:
                 made.append(finding)
-    return sorted(made, key=lambda f: (-f.loss, f.session.name, f.figure.id))
+    return sorted(made, key=lambda f: (-f.loss, f.session.name))
+
+
+def slow_kinds(lags: Mapping[str, Sequence[float]], compared: Mapping[str, int]) -> tuple[Slowness, ...]:
+    """The judgement itself, the worst kind first. `lags`: the losses of the figures that lag; `compared`: how many figures
+    of each kind both cards have."""
+    made = [
+        Slowness(kind, len(losses), compared[kind], median(losses))
+        for kind, losses in lags.items()
+        if compared[kind] >= FEWEST and 2 * len(losses) > compared[kind]
+    ]
+    return tuple(sorted(made, key=lambda each: -each.loss))
 
 
 def by_model(sessions: Iterable[Session]) -> dict[str, list[Session]]:
@@ -53,19 +93,18 @@ def by_model(sessions: Iterable[Session]) -> dict[str, list[Session]]:
     return dict(sorted(groups.items()))
 
 
-def _over_time(cards: Sequence[Session]) -> Iterator[Pair]:
+def _over_time(cards: Sequence[Session]) -> Iterator[list[Pair]]:
     """Each session and the one before it of the same card; a CPU has no name of its own but its model's."""
     last: dict[str | None, Session] = {}
     for each in cards:
         before = last.get(each.uuid)
-        for figure in each.figures.values() if before else ():
-            wanted = before.figures.get(figure.id) if before else None
-            if before and wanted:
-                yield "regression", each, figure, before, wanted
+        if before:
+            both = [figure for figure in each.figures.values() if figure.id in before.figures]
+            yield [Pair("regression", each, figure, before, before.figures[figure.id]) for figure in both]
         last[each.uuid] = each
 
 
-def _against_siblings(cards: Sequence[Session]) -> Iterator[Pair]:
+def _against_siblings(cards: Sequence[Session]) -> Iterator[list[Pair]]:
     """The latest session of each card, and for each figure the sibling in the middle of the other cards."""
     latest = {each.uuid: each for each in cards if each.uuid is not None}
     measured: dict[str, list[tuple[float, str]]] = defaultdict(list)
@@ -74,10 +113,12 @@ def _against_siblings(cards: Sequence[Session]) -> Iterator[Pair]:
             measured[figure.id].append((figure.speed, str(each.uuid)))
     ordered = {figure: sorted(speeds) for figure, speeds in measured.items()}
     for card in latest.values():
+        pairs = []
         for figure in card.figures.values():
             middle = _middle_of_others(ordered[figure.id], (figure.speed, str(card.uuid)))
             if middle is not None:
-                yield "straggler", card, figure, latest[middle], latest[middle].figures[figure.id]
+                pairs.append(Pair("straggler", card, figure, latest[middle], latest[middle].figures[figure.id]))
+        yield pairs
 
 
 def _middle_of_others(ordered: Sequence[tuple[float, str]], own: tuple[float, str]) -> str | None:
@@ -88,23 +129,50 @@ def _middle_of_others(ordered: Sequence[tuple[float, str]], own: tuple[float, st
     return ordered[place if place < bisect_left(ordered, own) else place + 1][1]
 
 
-def _judged(pair: Pair, threshold: float) -> Finding | None:
-    kind, session, figure, reference, wanted = pair
-    loss = 1 - figure.speed / wanted.speed
-    if loss <= threshold or _overlap(figure.likely, wanted.likely):
+def _judged(pairs: Sequence[Pair], threshold: float) -> Finding | None:
+    """One card against its references; records are opened only for figures that may lag."""
+    lags: dict[str, list[Pair]] = defaultdict(list)
+    compared: dict[str, int] = defaultdict(int)
+    for pair in pairs:
+        compared[pair.figure.kind] += 1
+        if pair.loss > threshold:
+            alike = _same_parameters(pair)
+            compared[pair.figure.kind] -= not alike
+            if alike and _apart(pair):
+                lags[pair.figure.kind].append(pair)
+    slow = slow_kinds({kind: [pair.loss for pair in own] for kind, own in lags.items()}, compared)
+    if not slow:
         return None
-    slow, good = _opened(session, figure), _opened(reference, wanted)
-    if slow is None or good is None or _parameters(slow[0]) != _parameters(good[0]):
-        return None
-    if speed_range(slow[1], figure)[1] >= speed_range(good[1], wanted)[0]:
-        return None
-    causes = likely_causes(slow, good, session.device_record, reference.device_record)
-    return Finding(kind, session, figure, reference, wanted, loss, tuple(causes))
+    worst = sorted((pair for each in slow for pair in lags[each.figure_kind]), key=lambda pair: -pair.loss)
+    causes, differs = _explained(worst)
+    return Finding(worst[0].kind, worst[0].session, slow, tuple(worst), causes, differs)
 
 
-def _overlap(slow: tuple[float, float] | None, good: tuple[float, float] | None) -> bool:
-    """Percentiles that already overlap spare the reading of two records."""
-    return slow is not None and good is not None and slow[1] >= good[0]
+def _explained(worst: Sequence[Pair]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """(causes with evidence in the records, what else differs) of the lagging figures, each told once."""
+    causes: dict[str, None] = {}
+    differs: dict[str, None] = {}
+    for pair in worst:
+        slow, good = _opened(pair.session, pair.figure), _opened(pair.reference, pair.wanted)
+        if slow is not None and good is not None:
+            devices = (pair.session.device_record, pair.reference.device_record)
+            found, other = likely_causes(slow, good, *devices, pair.loss)
+            causes |= dict.fromkeys(found)
+            differs |= dict.fromkeys(other)
+    return tuple(causes), tuple(differs)
+
+
+def _same_parameters(pair: Pair) -> bool:
+    slow, good = _opened(pair.session, pair.figure), _opened(pair.reference, pair.wanted)
+    return slow is not None and good is not None and _parameters(slow[0]) == _parameters(good[0])
+
+
+def _apart(pair: Pair) -> bool:
+    """Whether the fastest sample of the slow figure is slower than the slowest of the other."""
+    slow, good = _opened(pair.session, pair.figure), _opened(pair.reference, pair.wanted)
+    if slow is None or good is None:
+        return False
+    return speed_range(slow[1], pair.figure)[1] < speed_range(good[1], pair.wanted)[0]
 
 
 @lru_cache(maxsize=256)

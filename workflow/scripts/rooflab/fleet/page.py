@@ -2,19 +2,19 @@
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import groupby
 from typing import Any
 
-from rooflab.fleet.compare import Finding, by_model, costs, main_memory
+from rooflab.fleet.compare import Finding, Pair, by_model, costs, main_memory
 from rooflab.fleet.sessions import Session, paid_together
 from rooflab.look import words
 from rooflab.theory.quantiles import median
 
 Record = dict[str, Any]
 
-COMPARE_VERSION = 1
+COMPARE_VERSION = 2  # 2: one finding a card, with the kinds in which it is slower and its lagging figures
 ROWS = 24  # a model with more sessions is told by its middle, its slowest and its fastest
 LAB_STEP = re.compile(r"minigpt-[a-z0-9_]+-S\d+")
+KIND = {"burst": "computing", "sustained": "sustained computing", "bandwidth": "memory", "decode": "decode steps"}
 UNIT = {"flop_per_s": words.flop_per_s, "bytes_per_s": words.bytes_per_s, "s": words.seconds}
 
 
@@ -79,54 +79,73 @@ def _finding(each: Finding) -> Record:
     return {
         "kind": each.kind,
         "session": each.session.name,
-        "reference": each.reference.name,
-        "figure": each.figure.id,
-        "figure_kind": each.figure.kind,
-        "label": f"{each.figure.label} {each.figure.kind}",
-        "unit": each.figure.unit,
-        "value": each.figure.value,
-        "reference_value": each.wanted.value,
         "loss": each.loss,
+        "slow_in": [
+            {"figure_kind": kind.figure_kind, "lagging": kind.lagging, "compared": kind.compared, "loss": kind.loss}
+            for kind in each.slow_in
+        ],
+        "figures": [_lag(pair) for pair in each.lags],
         "causes": list(each.causes),
-        "files": [each.figure.file, each.wanted.file],
+        "differs": list(each.differs),
     }
 
 
-def told(finding: Record) -> str:
-    """One finding in words: what, how much, against whom, and what the records say differs."""
-    show = UNIT[finding["unit"]]
-    why = "; ".join(finding["causes"]) or "the records show no cause"
+def _lag(pair: Pair) -> Record:
+    return {
+        "figure": pair.figure.id,
+        "figure_kind": pair.figure.kind,
+        "label": f"{pair.figure.label} {pair.figure.kind}",
+        "unit": pair.figure.unit,
+        "value": pair.figure.value,
+        "reference": pair.reference.name,
+        "reference_value": pair.wanted.value,
+        "loss": pair.loss,
+        "files": [pair.figure.file, pair.wanted.file],
+    }
+
+
+def judgement(finding: Record) -> str:
+    """The judgement on one card: in what it is slower, and by how much."""
+    told = (
+        f"{words.percent(kind['loss'])} in {KIND[kind['figure_kind']]} ({kind['lagging']} of {kind['compared']} figures)"
+        for kind in finding["slow_in"]
+    )
+    return f"slower by {', '.join(told)}"
+
+
+def reasons(finding: Record) -> str:
+    """The causes that the records prove, and what else differs between them."""
+    why = f"cause: {'; '.join(finding['causes'])}" if finding["causes"] else "the records show no cause"
+    return f"{why}. Also differs: {'; '.join(finding['differs'])}" if finding["differs"] else why
+
+
+def lag(figure: Record) -> str:
+    """One lagging figure against its reference."""
+    show = UNIT[figure["unit"]]
     return (
-        f"{finding['label']}: {show(finding['value'])}, {words.percent(finding['loss'])} slower than "
-        f"{finding['reference']} ({show(finding['reference_value'])}): {why}"
+        f"{figure['label']}: {show(figure['value'])}, {words.percent(figure['loss'])} slower than "
+        f"{figure['reference']} ({show(figure['reference_value'])})"
     )
 
 
 def terminal(made: Record) -> list[str]:
-    """The verdict in a few lines: the slow sessions, the broken ones, the sum."""
+    """The verdict in a few lines: the slow cards, the broken sessions, the sum."""
     lines = []
-    for (kind, session), group in _by_session(made["findings"]):
-        lines.append(f"{kind.upper()} {session}: slower in {len(group)} figure(s), the worst of each kind:")
-        lines += [f"  {told(each)}" for each in _worst_of_each_kind(group)]
+    for finding in made["findings"]:
+        lines.append(f"{finding['kind'].upper()} {finding['session']}: {judgement(finding)}")
+        lines += [f"  {each}" for each in (*map(lag, _worst_of_each_kind(finding["figures"])), reasons(finding))]
     lines += [f"broken {each['session']}: {each['reason']}" for each in made["broken"]]
     models = f"{len(made['sessions'])} session(s) of {len(made['models'])} model(s)"
     slow = len({each["session"] for each in made["findings"]})
     verdict = f"{slow} slower than its reference" if slow else "none slower than its reference"
-    return [*lines, f"{models}: {verdict} by more than {words.percent(made['threshold'])} with its samples apart"]
+    limit = words.percent(made["threshold"])
+    return [*lines, f"{models}: {verdict} by more than {limit} in most figures of a kind, their samples apart"]
 
 
-def _by_session(found: Sequence[Record]) -> list[tuple[tuple[str, str], list[Record]]]:
-    def key(each: Record) -> tuple[str, str]:
-        return each["kind"], each["session"]
-
-    groups = [(name, list(group)) for name, group in groupby(sorted(found, key=key), key)]
-    return sorted(groups, key=lambda item: -max(each["loss"] for each in item[1]))
-
-
-def _worst_of_each_kind(group: Sequence[Record]) -> list[Record]:
-    """Of a session's findings the first of every kind of figure: the rest stands in the document."""
+def _worst_of_each_kind(figures: Sequence[Record]) -> list[Record]:
+    """Of a card's lagging figures the first of every kind: the rest stands in the document."""
     worst: dict[str, Record] = {}
-    for each in group:
+    for each in figures:
         worst.setdefault(each["figure_kind"], each)
     return list(worst.values())
 
@@ -153,13 +172,14 @@ def _paid(paid: Record) -> str:
 
 def _verdict(made: Record) -> Iterator[str]:
     yield (
-        f"{len(made['sessions'])} session(s) of {len(made['models'])} model(s). Slower means: more than "
-        f"{words.percent(made['threshold'])} below the reference, and the samples lie apart. *Straggler*: against the "
-        "median of the other cards of its model. *Regression*: against the same card's session before.\n"
+        f"{len(made['sessions'])} session(s) of {len(made['models'])} model(s). A figure lags if it lies more than "
+        f"{words.percent(made['threshold'])} below its reference and the samples lie apart; a card is slower where more "
+        "than half of its figures of one kind lag. *Straggler*: each figure against the sibling in the middle. "
+        "*Regression*: against the same card's session before.\n"
     )
-    for (kind, session), group in _by_session(made["findings"]):
-        yield f"- **{kind}: {session}**, {len(group)} figure(s), the worst of each kind:"
-        yield from (f"  - {told(each)}" for each in _worst_of_each_kind(group))
+    for finding in made["findings"]:
+        yield f"- **{finding['kind']}: {finding['session']}**, {judgement(finding)}; {reasons(finding)}"
+        yield from (f"  - {lag(each)}" for each in _worst_of_each_kind(finding["figures"]))
     if not made["findings"]:
         yield "- none is slower than its reference"
     for each in made["broken"]:
