@@ -107,7 +107,7 @@ def test_interrupted_while_measuring(half: Path, blow: Blow) -> None:
 @contextmanager
 def held_writes(lab: Path) -> Iterator[None]:
     """Programs started meanwhile stop between writing a file and publishing it, until the file `go` exists."""
-    room = lab / "workflow" / "scripts" / "rooflab" / "record" / "records.py"
+    room = lab / "workflow" / "scripts" / "rooflab" / "record" / "publish.py"
     text = room.read_text()
     hold = "        while not Path('go').exists(): __import__('time').sleep(0.05)\n"
     room.write_text(text.replace("        os.replace(part, path)", f"{hold}        os.replace(part, path)"))
