@@ -266,6 +266,34 @@ def test_a_planted_loss_of_5_percent_is_found(fault: str, cards: int, common: fl
     assert found / TRIALS > 0.9
 
 
+def one_slow_card(results: Path, slowed: Any, speed: float) -> Record:
+    """Three sessions of an H200, the third with those records at `speed` that `slowed` picks; judged by the shipped rule."""
+    records = synthetic.gpu_records()
+    for number in (1, 2):
+        write(results / name_of(number), [changed(r, uuid=uuid_of(number)) for r in records])
+    third = [changed(r, speed if slowed(r) else 1.0, uuid=uuid_of(3)) for r in records]
+    write(results / name_of(3), third)
+    return compare(results, THRESHOLD)
+
+
+@pytest.mark.parametrize(
+    ("slowed", "found"),
+    [
+        (lambda r: r["stage"] == "bandwidth" and r["name"] != "l2", {"bandwidth"}),
+        (lambda r: r["stage"] == "gemm", {"burst", "sustained"}),
+        (lambda r: r["name"] == "minigpt-fp16-S128", set()),
+        (lambda r: r["name"] == "fp16-n4096", set()),
+    ],
+    ids=["memory", "clock", "one step", "one product"],
+)
+def test_a_slow_memory_or_clock_is_found_in_whole_sessions_and_one_figure_is_not(
+    tmp_path: Path, slowed: Any, found: set[str]
+) -> None:
+    made = one_slow_card(tmp_path, slowed, 0.949)
+    assert kinds(made) == found
+    assert slow_sessions(made) == ({("straggler", name_of(3))} if found else set())
+
+
 def test_one_figure_far_off_judges_no_card() -> None:
     """As it happened: a 2 µs step 5.16 % off, one of twenty figures, called a healthy card a straggler."""
     assert slow_kinds({"decode": [0.0516]}, {"decode": 17, "burst": 10}) == ()
