@@ -1,4 +1,6 @@
 # The free model: from records to the numbers. Data and code are inputs: an edit here costs nothing and is never missed.
+from rooflab.plan import operators as model_plan
+
 DERIVATION = (
     "rooflab/derive",
     "rooflab/theory",
@@ -62,6 +64,8 @@ rule roofline:
         "logs/{session}/roofline.log",
     params:
         plan=planned_of,
+        models=json.dumps(model_plan.asked(config)),
     shell:
         "python $ROOFLAB_SCRIPTS/free/roofline.py --session-dir results/{wildcards.session} --records {input.records} "
-        "--planned {params.plan:q} --cpu-roofline={input.given:q} --out {output} 2> >(tee {log} >&2)"
+        "--planned {params.plan:q} --cpu-roofline={input.given:q} "
+        "--models {params.models:q} --out {output} 2> >(tee {log} >&2)"

@@ -57,9 +57,18 @@ rule projection:
         "{params.env} python $ROOFLAB_SCRIPTS/paid/projection.py --spec {params.spec:q} --out {output:q} --log {log:q}"
 
 
+@cache
+def held_models(session_name):
+    """The models of the config that a session has measured under whatever name, or is about to."""
+    if measures() and session_name in these_sessions():
+        return [each["name"] for each in config["operators"] if this_is_gpu()]
+    return session.held_models(RESULTS / session_name, config)
+
+
 def model_files(session_name, names):
-    """The chart, and with the prose the page, of each model that a session's records speak of."""
-    found = model_plan.names(records_of(SimpleNamespace(session=session_name)))
+    """The chart, and with the prose the page, of each model that a session's records speak of, or hold the sizes of."""
+    spoken = model_plan.names(records_of(SimpleNamespace(session=session_name)))
+    found = sorted({*spoken, *held_models(session_name)})
     kinds = ["png", "svg", "md"] if "interpretation.md" in names else ["png", "svg"]
     return [f"model_{each}.{kind}" for each in found for kind in kinds]
 

@@ -40,10 +40,7 @@ def _section(model: Record) -> list[str]:
         "",
         "### One step: a token for each sequence",
         "",
-        *_table(
-            ("S", "batch", "ms/token", "by the roof", "tokens/s", "by the roof", "of the roof", "bound", "attention", "fits"),
-            map(_step_row, model["steps"]),
-        ),
+        *_steps(model),
         "",
         "ms/token is the time between two tokens of a sequence: the measured times of all parts, each times its layers. `fits`: "
         "weights and cache of all layers beside each other in this card's memory; where they do not, the parts were still "
@@ -81,9 +78,46 @@ def _part_row(point: Record) -> tuple[str, ...]:
     )
 
 
-def _step_row(step: Record) -> tuple[str, ...]:
+def _steps(model: Record) -> list[str]:
+    """The table of steps; of a quantized checkpoint, which columns are measured and which are by the roof."""
+    head = (
+        "S",
+        "batch",
+        "ms/token",
+        "by the roof",
+        "tokens/s",
+        "by the roof",
+        "of the roof",
+        "bound",
+        "attention",
+        "fits",
+    )
+    rows = [_step_row(step, model["contexts"]) for step in model["steps"]]
+    stored = model.get("stored")
+    if not stored:
+        return _table(head, rows)
+    as_stored = (_told(step["stored_attainable_s"], _milliseconds) for step in model["steps"])
+    told = f"as stored ({_scheme(stored)}), by the roof"
+    cache = f"{stored['kv_bits']} bits" if stored["kv_bits"] else model["kv_dtype"]
+    return [
+        f"Measured are products in {model['dtype']} and attention on a cache in {model['kv_dtype']}: ms/token, tokens/s and "
+        f"attention's part. No product on weights as they are stored was measured: the column *as stored* is by the roof alone, "
+        f"with their bytes and a cache in {cache}. Memory and `fits` are those of the checkpoint as stored.",
+        "",
+        *_table((*head[:4], f"{told}, ms/token", *head[4:]), (
+            (*row[:4], each, *row[4:]) for row, each in zip(rows, as_stored, strict=True)
+        )),
+    ]  # fmt: skip
+
+
+def _scheme(stored: Record) -> str:
+    return f"{stored['method']}, {stored['bits']} bits"
+
+
+def _step_row(step: Record, contexts: list[Record]) -> tuple[str, ...]:
+    window = next((each.get("window_tokens") for each in contexts if each["sequence"] == step["sequence"]), None)
     return (
-        str(step["sequence"]),
+        f"{step['sequence']} (window {window})" if window else str(step["sequence"]),
         str(step["batch"]),
         _told(step["measured_s"], _milliseconds),
         _told(step["attainable_s"], _milliseconds),
@@ -104,20 +138,32 @@ def _summary(model: Record) -> list[str]:
         heads = f"{sizes['heads']} query heads on {sizes['kv_heads']} KV heads of {sizes['head_dim']}"
     source = f" Geometry: {model['source']}" if model["source"] else ""
     window = f" {sizes['window_layers']} layers see the last {sizes['window']} tokens only." if sizes["window"] else ""
+    if padding := sizes.get("head_padding"):
+        window += f" Heads of {sizes['head_dim'] - padding} elements, padded to {sizes['head_dim']} in the cache."
+    tied = ", the embedding shared with the LM head" if sizes.get("tied") else ""
+    stored = f" in {_scheme(model['stored'])}" if model.get("stored") else ""
     turn = "The products alone turn compute-bound by the roof "
     lines = [
         f"{sizes['layers']} layers of width {sizes['width']}, {heads}.{window}{source}",
         "",
-        f"Weights: {words.nbytes(model['weight_bytes'])}. {turn}{_from_batch(model['compute_bound_batch'])}.",
+        f"Weights{stored}: {words.nbytes(model['weight_bytes'])}{tied}. {turn}{_from_batch(model['compute_bound_batch'])}.",
         "",
     ]
     head = ("S", "cache per sequence", "sequences that fit", "whole step compute-bound")
-    return lines + _table(head, map(_context_row, model["contexts"]))
+    return [*lines, *_table(head, map(_context_row, model["contexts"])), *_beyond(model)]
+
+
+def _beyond(model: Record) -> list[str]:
+    """Contexts that were asked for and that the model does not have."""
+    asked = model.get("beyond_context")
+    longest = model["geometry"]["context"]
+    return ["", f"S {', '.join(map(str, asked))}: beyond this model's context of {longest}, left out."] if asked else []
 
 
 def _context_row(context: Record) -> tuple[str, ...]:
+    window = context.get("window_tokens")
     return (
-        str(context["sequence"]),
+        f"{context['sequence']} ({window} cached by the layers with a window)" if window else str(context["sequence"]),
         words.nbytes(context["cache_bytes_per_sequence"]),
         _told(context["sequences_that_fit"], str),
         _from_batch(context["compute_bound_batch"]),

@@ -34,8 +34,10 @@ def roofline(
     paid: Mapping[str, Any] | None = None,
     gpu_sessions: Sequence[str] = (),
     cpu_ceilings: Sequence[Record] = (),
+    asked: Sequence[Record] = (),
 ) -> Record:
-    """The whole model. `records` by their file under the session's folder; `plan`: [{"file", "stage", "side", "name"}].
+    """The whole model. `records` by their file under the session's folder; `plan`: [{"file", "stage", "side", "name"}];
+    `asked`: the models of the config, [{"name", "geometry", "contexts"}].
 
     Any subset of records will do, even none: what is absent stands under `holes`. SI base units throughout.
     """
@@ -55,7 +57,7 @@ def roofline(
         "floors": floors,
         "points": points,
         "ridge_points": ridge_points(ceilings),
-        "models": models(used, ceilings, floors),
+        "models": models(used, ceilings, floors, asked),
         "sweeps": sweeps(used, ceilings, floors),
         "holes": holes(used, plan),
         "checks": measured_checks(used, points, side),
@@ -135,6 +137,7 @@ def _device(records: Mapping[str, Record], side: str) -> Record | None:
 def main() -> None:
     parser = command_line(__doc__)
     parser.add_argument("--cpu-roofline", default="", help="JSON of a CPU roofline to use instead of records")
+    parser.add_argument("--models", default="[]", help="JSON list of the models of the config")
     given = parser.parse_args()
     session_dir = given.session_dir
     made = roofline(
@@ -144,6 +147,7 @@ def main() -> None:
         ledger.summary(session_dir / "ledger.jsonl"),
         gpu_sessions_beside(session_dir),
         read_cpu_roofline(Path(given.cpu_roofline)) if given.cpu_roofline else [],
+        json.loads(given.models),
     )
     check_schema("roofline", made, str(given.out))
     write_json(given.out, made)

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from rooflab.record.records import key_of
 from rooflab.theory.quantiles import spread
 
 Record = dict[str, Any]
@@ -16,11 +17,16 @@ NOT_A_VERSION = ("command", "git", "kernel", "program", "warnings")
 
 def select(records: Records, plan: Iterable[Record]) -> dict[str, Record]:
     """One record for each (side, stage, name): planned before stale, measured before not, then the newest."""
-    wanted = {series_of(item["file"]) for item in plan}
+    wanted = _wanted(plan)
 
     def rank(file: str) -> tuple[bool, bool, str, int]:
         record = records[file]
-        return (series_of(file) in wanted, record["status"] == "measured", record["started_at"], record["attempt"])
+        return (
+            _is_wanted(file, record, wanted),
+            record["status"] == "measured",
+            record["started_at"],
+            record["attempt"],
+        )
 
     best: dict[tuple[str, str, str], str] = {}
     for file in sorted(records):
@@ -34,6 +40,19 @@ def series_of(file: str) -> str:
     """The file without its attempt number: `gpu/gemm/fp16-n4096.<key>`."""
     folder, _, name = file.rpartition("/")
     return f"{folder}/{'.'.join(name.split('.')[:2])}"
+
+
+def _wanted(plan: Iterable[Record]) -> set[str]:
+    """The planned files without their attempts, and their keys, under which a record of another name may lie."""
+    return {told for item in plan for told in (series_of(item["file"]), _key(item["file"]))}
+
+
+def _is_wanted(file: str, record: Record, wanted: set[str]) -> bool:
+    return series_of(file) in wanted or key_of(record["spec"]) in wanted
+
+
+def _key(file: str) -> str:
+    return series_of(file).rpartition(".")[2]
 
 
 def measured(records: Records, side: str, stage: str) -> dict[str, Record]:
@@ -71,10 +90,11 @@ def main_side(records: Records, plan: Iterable[Record]) -> str:
 def holes(records: Records, plan: Iterable[Record]) -> list[Record]:
     """What the session does not know: planned without a record ("missing"), failed, unsupported; by file."""
     present = {_slot(record) for record in records.values()}
+    keys = {key_of(record["spec"]) for record in records.values()}
     found = [
         _hole(item["file"], item, "missing", "not measured yet", "snakemake --cores 1")
         for item in plan
-        if _slot(item) not in present
+        if _slot(item) not in present and _key(item["file"]) not in keys
     ]
     for file, record in records.items():
         if record["status"] != "measured":
@@ -153,8 +173,9 @@ def _mixed_versions(records: Records) -> list[str]:
 
 def _stale(records: Records, plan: Iterable[Record]) -> list[str]:
     """One line per side and stage: how many of its records the configuration no longer asks for."""
-    wanted: dict[tuple[str, str, str], str] = {_slot(item): series_of(item["file"]) for item in plan}
-    old = (r for file, r in records.items() if wanted.get(_slot(r), series_of(file)) != series_of(file))
+    items = list(plan)
+    slots, wanted = {_slot(item) for item in items}, _wanted(items)
+    old = (r for file, r in records.items() if _slot(r) in slots and not _is_wanted(file, r, wanted))
     counts = Counter(f"{record['side']}/{record['stage']}" for record in old)
     return [
         f"{where}: {count} measurements under other parameters than the configuration's"

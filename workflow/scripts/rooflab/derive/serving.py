@@ -16,14 +16,16 @@ from rooflab.derive.serving_points import (
     cache_arithmetic,
     other_points,
     roof,
+    stored_seconds,
     sweep_points,
     weighty_works,
 )
-from rooflab.plan.models import source_of
+from rooflab.plan.models import as_shipped, source_of
+from rooflab.plan.operators import sequences
 from rooflab.theory import step as model_theory
 from rooflab.theory import storage
 from rooflab.theory.dtypes import dtype
-from rooflab.theory.geometry import decoder
+from rooflab.theory.geometry import Decoder, decoder
 from rooflab.theory.step import LEFT_OUT
 
 Record = dict[str, Any]
@@ -31,11 +33,14 @@ Record = dict[str, Any]
 MOST_BATCH = 1 << 16  # no batch beyond this is looked at
 
 
-def models(records: Records, ceilings: list[Record], floors: list[Record]) -> list[Record]:
-    """One entry per model, dtype of weights and dtype of cache that the session's records speak of."""
+def models(
+    records: Records, ceilings: list[Record], floors: list[Record], asked: Iterable[Record] = ()
+) -> list[Record]:
+    """One entry per model, dtype of weights and dtype of cache that the session's records speak of; a model that is `asked`
+    for ({"name", "geometry", "contexts"}) is spoken of where its sizes were measured, under whatever name."""
     over = roof(records, ceilings, floors)
     memory = (facts(records, "gpu") or {}).get("memory_bytes")
-    return [_model(setting, records, over, memory) for setting in _settings(records)]
+    return [_model(setting, records, over, memory) for setting in _settings(records, asked)]
 
 
 def sweeps(records: Records, ceilings: list[Record], floors: list[Record]) -> list[Record]:
@@ -51,69 +56,96 @@ def sweeps(records: Records, ceilings: list[Record], floors: list[Record]) -> li
     return made
 
 
-def _settings(records: Records) -> list[Setting]:
+def _settings(records: Records, asked: Iterable[Record]) -> list[Setting]:
     """Every combination of weights' and cache's dtype that both were measured in, by name."""
-    kept: dict[str, Record] = {}
-    weights: dict[str, set[str]] = {}
-    caches: dict[str, set[str]] = {}
-    for stage, dtypes in (("step", weights), ("attention", caches)):
-        for record in measured(records, "gpu", stage).values():
-            spec = record["spec"]
-            kept.setdefault(spec["operator"], spec["geometry"])
-            dtypes.setdefault(spec["operator"], set()).add(spec["dtype"])
-    return [
-        Setting(name, decoder(geometry), mine, cached)
-        for name, geometry in sorted(kept.items())
-        for mine in sorted(weights.get(name) or caches[name])
-        for cached in sorted(caches.get(name) or weights[name])
-    ]
+    specs = {stage: [r["spec"] for r in measured(records, "gpu", stage).values()] for stage in ("step", "attention")}
+    kept: dict[str, tuple[Decoder, tuple[int, ...]]] = {}
+    for spec in [*specs["step"], *specs["attention"]]:
+        kept.setdefault(spec["operator"], (as_shipped(spec["operator"], _decoder(spec)), ()))
+    kept |= {each["name"]: (decoder(each["geometry"]), tuple(each["contexts"])) for each in asked}
+    made = []
+    for name, (model, contexts) in sorted(kept.items()):
+        found = {stage: {s["dtype"] for s in own if s["geometry"] == model.timed()} for stage, own in specs.items()}
+        weights, caches = found["step"] or found["attention"], found["attention"] or found["step"]
+        made += [Setting(name, model, mine, cached, contexts) for mine in sorted(weights) for cached in sorted(caches)]
+    return made
 
 
-def _specs(records: Records, stage: str, name: str, dtype_name: str) -> list[Record]:
+def _decoder(spec: Record) -> Decoder:
+    return decoder({**spec["geometry"], **spec.get("stored", {})})
+
+
+def _specs(records: Records, stage: str, setting: Setting, dtype_name: str) -> list[Record]:
     found = [record["spec"] for record in records.values() if record["stage"] == stage]
-    return [spec for spec in found if (spec["operator"], spec["dtype"]) == (name, dtype_name)]
+    return [spec for spec in found if setting.holds(spec) and spec["dtype"] == dtype_name]
+
+
+def _contexts(setting: Setting, specs: Iterable[Record]) -> list[int]:
+    """The contexts with a row: those that are asked for and the model has, and those the measured caches were taken for."""
+    taken = [context for spec in specs for context in spec.get("contexts", [spec["sequence"]])]
+    wanted = sequences(setting.model, list(setting.asked)) if setting.asked else []
+    return sorted({*taken, *wanted})
 
 
 def _model(setting: Setting, records: Records, over: Roof, memory: int | None) -> Record:
-    model, asked = setting.model, _specs(records, "attention", setting.name, setting.kv_dtype)
-    lengths = sorted({spec["sequence"] for spec in asked})
-    steps_asked = _specs(records, "step", setting.name, setting.dtype)
-    batches = sorted({spec["batch"] for spec in [*asked, *steps_asked]})
+    model, cached = setting.model, _specs(records, "attention", setting, setting.kv_dtype)
+    batches = sorted({spec["batch"] for spec in [*cached, *_specs(records, "step", setting, setting.dtype)]})
+    contexts = _contexts(setting, cached)
+    lengths = sorted({each.length for context in contexts for each in model_theory.attentions(model, context, 1)})
     attention = [p for batch in batches for p in attention_points(setting, records, over, lengths, batch)]
     others = [p for batch in batches for p in other_points(setting, records, over, batch)]
-    steps = [_step(setting, attention, others, sequence, batch) for sequence in lengths for batch in batches]
+    steps = [_step(setting, attention, others, context, batch) for context in contexts for batch in batches]
     weight_bytes = storage.weight_bytes(model, dtype(setting.dtype).bytes)
     return {
         "name": setting.name,
         "source": source_of(setting.name, model),
         "geometry": model.as_dict(),
+        "parameters": storage.parameters(model),
+        "stored": _stored(model),
         "dtype": setting.dtype,
         "kv_dtype": setting.kv_dtype,
         "weight_bytes": weight_bytes,
         "memory_bytes": memory,
-        "contexts": [_context(setting, over, sequence, weight_bytes, memory) for sequence in lengths],
+        "contexts": [_context(setting, over, sequence, weight_bytes, memory) for sequence in contexts],
+        "beyond_context": sorted(context for context in setting.asked if context not in contexts),
         "compute_bound_batch": _compute_bound_batch(setting, over, None),
         "operators": [*attention, *others],
-        "steps": [_with_room(step, setting, weight_bytes, memory) for step in steps],
+        "steps": [_with_room(step, setting, over, weight_bytes, memory) for step in steps],
         "left_out": list(LEFT_OUT),
     }
 
 
 def _context(setting: Setting, over: Roof, sequence: int, weight_bytes: int, memory: int | None) -> Record:
     """What a context of `sequence` tokens costs: cache per sequence, how many fit, and where the step turns."""
-    per_sequence = model_theory.cache_bytes(setting.model, sequence, dtype(setting.kv_dtype).bytes)
+    per_sequence = _cache_bytes(setting, sequence)
+    windowed = {each.length for each in model_theory.attentions(setting.model, sequence, 1)} - {sequence}
     return {
         "sequence": sequence,
+        "window_tokens": min(windowed, default=None),
         "cache_bytes_per_sequence": per_sequence,
         "sequences_that_fit": None if memory is None else max(0, memory - weight_bytes) // per_sequence,
         "compute_bound_batch": _compute_bound_batch(setting, over, sequence),
     }
 
 
-def _with_room(step: Record, setting: Setting, weight_bytes: int, memory: int | None) -> Record:
-    per_sequence = model_theory.cache_bytes(setting.model, step["sequence"], dtype(setting.kv_dtype).bytes)
-    asked = weight_bytes + step["batch"] * per_sequence
-    return step | {"memory_bytes_asked": asked, "fits": None if memory is None else asked <= memory}
+def _cache_bytes(setting: Setting, sequence: int) -> int:
+    element_bytes = storage.kv_element_bytes(setting.model, dtype(setting.kv_dtype).bytes)
+    return model_theory.cache_bytes(setting.model, sequence, element_bytes)
+
+
+def _stored(model: Decoder) -> Record | None:
+    """How the checkpoint stores weights and cache, where it is not in the dtype of serving."""
+    scheme = model.quantization
+    return {"method": scheme.method, "bits": scheme.bits, "kv_bits": scheme.kv_bits or None} if scheme else None
+
+
+def _with_room(step: Record, setting: Setting, over: Roof, weight_bytes: int, memory: int | None) -> Record:
+    """With the memory it takes, and, for a quantized checkpoint, its time by the roof as stored."""
+    asked = weight_bytes + step["batch"] * _cache_bytes(setting, step["sequence"])
+    is_quantized = setting.model.quantization is not None
+    stored_s = stored_seconds(setting, over, step["sequence"], step["batch"]) if is_quantized else None
+    fits = None if memory is None else asked <= memory
+    return step | {"stored_attainable_s": stored_s, "memory_bytes_asked": asked, "fits": fits}
 
 
 def _step(setting: Setting, attention: list[Record], others: list[Record], sequence: int, batch: int) -> Record:

@@ -7,7 +7,7 @@ from typing import Any
 from rooflab.derive import roof as regimes
 from rooflab.derive.ceilings import fraction, refuted, seconds_per_launch, verified
 from rooflab.derive.evidence import Records, facts, measured
-from rooflab.theory import step
+from rooflab.theory import step, storage
 from rooflab.theory.dtypes import dtype, result_bytes
 from rooflab.theory.geometry import Decoder
 from rooflab.theory.quantiles import median
@@ -47,12 +47,18 @@ class Roof:
 
 @dataclass(frozen=True)
 class Setting:
-    """One way to serve a model: its name and geometry, the dtype of weights and activations, that of the cache."""
+    """One way to serve a model: its name and geometry, the dtype of weights and activations, that of the cache, and the
+    contexts that are asked for beside those that were measured."""
 
     name: str
     model: Decoder
     dtype: str
     kv_dtype: str
+    asked: tuple[int, ...] = ()
+
+    def holds(self, spec: Mapping[str, Any]) -> bool:
+        """Whether a record's spec is about these sizes, under whatever name."""
+        return bool(spec["geometry"] == self.model.timed())
 
 
 def roof(records: Records, ceilings: list[Record], floors: list[Record]) -> Roof:
@@ -66,7 +72,7 @@ def attention_points(setting: Setting, records: Records, over: Roof, lengths: li
     taken = {
         (record["spec"]["sequence"], record["spec"]["batch"]): (file, record)
         for file, record in measured(records, "gpu", "attention").items()
-        if record["spec"]["operator"] == setting.name and record["spec"]["dtype"] == setting.kv_dtype
+        if setting.holds(record["spec"]) and record["spec"]["dtype"] == setting.kv_dtype
     }
     made = []
     for length in lengths:
@@ -102,6 +108,39 @@ def weighty_works(setting: Setting, batch: int, sequence: int | None) -> Iterato
         yield step.attention_work(setting.model, batch, each.length, size), each.count, arithmetic
 
 
+def stored_seconds(setting: Setting, over: Roof, sequence: int, batch: int) -> float | None:
+    """What a step takes by the roof with weights and cache as the checkpoint stores them; None where a ceiling is missing.
+    Products are computed in the checkpoint's format where it quantizes the activations too, else in the dtype of serving."""
+    seconds = 0.0
+    for part, work, arithmetic in stored_parts(setting, sequence, batch):
+        _, limit = over.limit(work, arithmetic, warm=arithmetic is None)
+        if limit is None or (arithmetic and over.flop_per_s(arithmetic) is None):
+            return None
+        seconds += part.count * limit.seconds
+    return seconds
+
+
+def stored_parts(setting: Setting, sequence: int, batch: int) -> Iterator[tuple[Any, Work, str | None]]:
+    """Every part of a step at a context of `sequence`, its work with weights and cache as stored, and what computes it."""
+    size, model = dtype(setting.dtype).bytes, setting.model
+    for part, work, arithmetic in _other_parts(setting, batch):
+        if arithmetic is None:
+            yield part, work, None
+            continue
+        weights = storage.product_bytes(model, part, size)
+        moved = work.bytes - part.weight_elements() * size + round(weights)
+        yield part, Work(work.flop, moved), _computed_in(model, part, weights, size) or arithmetic
+    for each in step.attentions(model, sequence, batch):
+        cached = storage.kv_element_bytes(model, dtype(setting.kv_dtype).bytes)
+        yield each, step.attention_work(model, batch, each.length, cached), cache_arithmetic(setting.kv_dtype)
+
+
+def _computed_in(model: Decoder, part: step.Product, weights: float, size: int) -> str:
+    """The format of a quantized product that multiplies in it; empty for a part that stays as it is."""
+    is_kept = weights >= part.weight_elements() * size
+    return model.quantization.arithmetic if model.quantization and not is_kept else ""
+
+
 def cache_arithmetic(kv_dtype: str) -> str:
     """What multiplies elements of a cache in `kv_dtype`."""
     return dtype(kv_dtype).arithmetic
@@ -119,7 +158,7 @@ def _other_parts(setting: Setting, batch: int) -> Iterator[tuple[Any, Work, str 
 def _step_series(setting: Setting, records: Records, batch: int) -> tuple[str | None, dict[str, Record]]:
     for file, record in measured(records, "gpu", "step").items():
         spec = record["spec"]
-        if (spec["operator"], spec["dtype"], spec["batch"]) == (setting.name, setting.dtype, batch):
+        if setting.holds(spec) and (spec["dtype"], spec["batch"]) == (setting.dtype, batch):
             return file, {series["name"]: series for series in record["series"]}
     return None, {}
 

@@ -225,7 +225,7 @@ def _record(job: Job, station: Station, taken: Measurement, started_at: str, sec
         "stage": job.spec["stage"],
         "side": job.spec["side"],
         "name": job.name,
-        "key": records.digest(job.spec)[:8],
+        "key": records.key_of(job.spec),
         "attempt": job.attempt,
         "spec": job.spec,
         "status": taken.status,

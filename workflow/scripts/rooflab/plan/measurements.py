@@ -3,15 +3,16 @@
 The file's name is the cache key: everything that changes the number is in the spec, the key is the spec's digest.
 """
 
+import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
 from rooflab.plan import operators
-from rooflab.record.records import canonical, digest
+from rooflab.record.records import LABELLED, canonical, key_of
 from rooflab.reference.minigpt import GENERATOR_VERSION
 
 # Raised by hand when the way a stage measures changes its numbers: every file of that stage is then pending.
@@ -32,7 +33,7 @@ class Point:
 
     @cached_property
     def key(self) -> str:
-        return digest(self.spec)[:8]
+        return key_of(self.spec)
 
     def file(self, attempt: int = 1) -> str:
         """Path under the session's folder; later attempts after a failed one carry their number."""
@@ -122,10 +123,34 @@ def first_attempt(file: str) -> str:
 
 
 def attempts(session_dir: Path, planned: Point) -> list[Path]:
-    """The files of a point that exist, first attempt first."""
+    """The files of a point that exist, first attempt first: its own, and those of the same sizes under another name."""
     found = []
     number = 1
     while (path := session_dir / planned.file(number)).exists():
         found.append(path)
         number += 1
+    if planned.stage not in LABELLED:
+        return found
+    folder = session_dir / planned.side / planned.stage
+    names = tuple(sorted(each.name for each in folder.glob("*.json"))) if folder.is_dir() else ()
+    others = _by_key(folder, names).get(planned.key, [])
+    return sorted({*found, *others}, key=lambda path: (_number(path), path.name))
+
+
+def _number(path: Path) -> int:
+    """Which attempt a file is: `name.key.2.json` is the second."""
+    parts = path.name.split(".")
+    return int(parts[2]) if len(parts) > 3 else 1
+
+
+@cache
+def _by_key(folder: Path, names: tuple[str, ...]) -> dict[str, list[Path]]:
+    """The records of a folder by what decides their number; one that cannot be read is none, and is told of elsewhere."""
+    found: dict[str, list[Path]] = {}
+    for name in names:
+        try:
+            spec = json.loads((folder / name).read_bytes())["spec"]
+            found.setdefault(key_of(spec), []).append(folder / name)
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            continue
     return found

@@ -52,6 +52,13 @@ def _better_name(name: str) -> str:
     return "expected small letters, digits and hyphens" + (f": write {near}{here}" if near else "")
 
 
+def as_shipped(name: str, geometry: Decoder) -> Decoder:
+    """The shipped model of that name where the sizes are its own: it also says what is tied and quantized."""
+    entry = shipped().get(name)
+    known = decoder_of(entry["config"]) if entry else geometry
+    return known if known.timed() == geometry.timed() else geometry
+
+
 def _geometry(entry: Mapping[str, Any]) -> Decoder:
     if entry.get("geometry") is not None and entry.get("config_json") is not None:
         raise GeometryError("geometry and config_json are both given: expected one of them")

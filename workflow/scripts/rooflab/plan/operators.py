@@ -9,8 +9,10 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from rooflab.plan.models import resolved
+from rooflab.record.records import key_of
 from rooflab.theory import dtypes
 from rooflab.theory.geometry import Decoder
+from rooflab.theory.step import attentions
 
 # Raised by hand when the way a stage measures changes its numbers.
 PROTOCOL = {"attention": 1, "step": 1, "sweep": 1}
@@ -19,12 +21,25 @@ Planned = tuple[str, str, dict[str, Any]]  # stage, name, parameters
 
 
 def planned(config: dict[str, Any]) -> list[Planned]:
-    """The stages, names and parameters of a GPU's session; none where the config names no operator."""
+    """The stages, names and parameters of a GPU's session; none where the config names no operator. Two models of one
+    geometry are measured once, under the first one's name."""
     models = resolved(config["operators"])
     if not models:
         return []
-    found = {each[:2]: each for name, model in models.items() for each in _of_model(name, model, config["serving"])}
+    found: dict[str, Planned] = {}
+    for name, model in models.items():
+        for stage, title, spec in _of_model(name, model, config["serving"]):
+            found.setdefault(key_of({"stage": stage, **spec}), (stage, title, spec))
     return [*found.values(), *_sweeps(config["sweep"])]
+
+
+def asked(config: dict[str, Any]) -> list[dict[str, Any]]:
+    """What the config wants to know of its models, whatever files hold it: name, geometry, contexts."""
+    wanted = config["serving"]["sequence_lengths"]
+    return [
+        {"name": name, "geometry": model.as_dict(), "contexts": wanted}
+        for name, model in resolved(config["operators"]).items()
+    ]
 
 
 def names(files: Iterable[str]) -> list[str]:
@@ -39,28 +54,36 @@ def sequences(model: Decoder, wanted: list[int]) -> list[int]:
 
 
 def _of_model(name: str, model: Decoder, serving: dict[str, Any]) -> Iterator[Planned]:
-    geometry = model.as_dict()
+    geometry, labels = model.timed(), _labels(name, model)
     for dtype in serving["kv_dtypes"]:
-        for length in _lengths(model, serving["sequence_lengths"]):
+        for length, contexts in _lengths(model, serving["sequence_lengths"]).items():
             for batch in serving["batches"]:
                 yield "attention", f"{name}-{dtype}-S{length}-B{batch}", {
-                    **{"operator": name, "geometry": geometry, "dtype": dtype, "sequence": length, "batch": batch},
+                    **labels, **({"contexts": contexts} if contexts != [length] else {}),
+                    **{"geometry": geometry, "dtype": dtype, "sequence": length, "batch": batch},
                     **_timing(serving),
                 }  # fmt: skip
     for dtype in serving["dtypes"]:
         for batch in serving["batches"]:
             yield "step", f"{name}-{dtype}-B{batch}", {
-                **{"operator": name, "geometry": geometry, "dtype": dtype, "batch": batch},
+                **labels, **{"geometry": geometry, "dtype": dtype, "batch": batch},
                 **_timing(serving),
             }  # fmt: skip
 
 
-def _lengths(model: Decoder, wanted: list[int]) -> list[int]:
-    """Every length of cache that a layer of the model reads at one of the wanted contexts."""
-    contexts = sequences(model, wanted)
-    full = contexts if model.window_layers < model.layers else []
-    windowed = [min(context, model.window) for context in contexts] if model.window else []
-    return sorted({*full, *windowed})
+def _labels(name: str, model: Decoder) -> dict[str, Any]:
+    """What a spec says of the model that it is measured for; none of it decides the number."""
+    stored = model.stored()
+    return {"operator": name} | ({"stored": stored} if stored else {})
+
+
+def _lengths(model: Decoder, wanted: list[int]) -> dict[int, list[int]]:
+    """Every length of cache that a layer reads -> the wanted contexts at which one does."""
+    found: dict[int, list[int]] = {}
+    for context in sequences(model, wanted):
+        for each in attentions(model, context, 1):
+            found.setdefault(each.length, []).append(context)
+    return dict(sorted(found.items()))
 
 
 def _sweeps(sweep: dict[str, Any]) -> Iterator[Planned]:

@@ -5,6 +5,7 @@ import re
 import sys
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from rooflab.plan import measurements
 from rooflab.record import identity, records
@@ -46,6 +47,16 @@ def _planned(session_dir: Path, planned: measurements.Point) -> Path:
     if not taken:
         return session_dir / planned.file()
     return session_dir / planned.file(len(taken) + 1) if _failed(taken[-1]) else taken[-1]
+
+
+def held_models(session_dir: Path, config: dict[str, Any]) -> list[str]:
+    """The models of the config of which a session holds a record, under whatever name it was measured."""
+
+    def holds(entry: dict[str, Any]) -> bool:
+        points = measurements.session_points(config | {"operators": [entry]}, with_gpu=True)
+        return any(measurements.attempts(session_dir, each) for each in points if each.stage in records.LABELLED)
+
+    return [entry["name"] for entry in config["operators"] if holds(entry)]
 
 
 def _failed(path: Path) -> bool:

@@ -24,6 +24,10 @@ MEASUREMENT_VERSION = 1
 UPGRADES: dict[int, Callable[[Record], Record]] = {}
 
 
+# what a spec of these stages says of the model it was measured for, beside what decides the number
+LABELLED = ("attention", "step")
+LABELS = ("operator", "stored", "contexts")
+
 # what every reader asks of a record before its schema is held against it
 SPEAKING = ("stage", "side", "name", "key", "attempt", "spec", "status", "device", "started_at")
 
@@ -51,6 +55,13 @@ def canonical_json(value: Any) -> str:
 def digest(value: Any) -> str:
     """SHA-256 of the canonical JSON, as 64 hexadecimal digits."""
     return hashlib.sha256(canonical_json(value).encode()).hexdigest()
+
+
+def key_of(spec: Record) -> str:
+    """What a file's name says of a spec: the digest of all in it that decides the number. Of a served model's parts the
+    name, how it is stored and which contexts ask for them do not."""
+    labels = LABELS if spec.get("stage") in LABELLED else ()
+    return digest({name: value for name, value in spec.items() if name not in labels})[:8]
 
 
 def seal(record: Record) -> Record:
@@ -144,7 +155,7 @@ def _sealed(raw: Record) -> bool:
 
 
 def _check_name(path: Path, record: Record) -> None:
-    if record["key"] != digest(record["spec"])[:8]:
+    if record["key"] not in (key_of(record["spec"]), digest(record["spec"])[:8]):  # the labels once were in the key
         raise distrust(path, "its key is not the digest of its parameters")
     suffix = f".{record['attempt']}" if record["attempt"] > 1 else ""
     expected = f"{record['name']}.{record['key']}{suffix}.json"

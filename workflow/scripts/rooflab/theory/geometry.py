@@ -54,7 +54,8 @@ class Experts:
 class Quantization:
     """How a checkpoint stores the weights of its linear layers: `bits` an element, and beside them `scales`: each
     (rows, columns, bits), one such number per so many rows and columns of a weight (rows outputs, columns inputs), 0 for
-    all of them; scales and zero points alike. `kept`: (part of a step, layers) whose weights stay in the dtype of serving;
+    all of them; scales and zero points alike. `arithmetic`: the format that products are computed in, empty where the weights
+    are turned back into the dtype of serving first. `kept`: (part of a step, layers) whose weights stay in the dtype of serving;
     None for every layer. `kv_bits` an element of the cache, 0 where it stays in the dtype of serving.
 
     Raises GeometryError for what is no such thing.
@@ -65,6 +66,7 @@ class Quantization:
     scales: tuple[tuple[int, int, int], ...] = ()
     kept: tuple[tuple[str, int | None], ...] = ()
     kv_bits: int = 0
+    arithmetic: str = ""
 
     def __post_init__(self) -> None:
         for name in ("scales", "kept"):  # lists where they come from JSON
@@ -146,6 +148,10 @@ class Decoder:
     def timed(self) -> dict[str, Any]:
         """The same without what only decides how many bytes are stored: what a spec holds, and its key digests."""
         return {name: value for name, value in self.as_dict().items() if name not in STORED}
+
+    def stored(self) -> dict[str, Any]:
+        """What only decides how many bytes are stored."""
+        return {name: value for name, value in self.as_dict().items() if name in STORED}
 
 
 def decoder(given: Mapping[str, Any]) -> Decoder:

@@ -7,6 +7,7 @@ tensors: the packages `autoawq`, `auto-gptq`, `compressed-tensors`, `bitsandbyte
 """
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from reprlib import repr as shown
 from typing import Any
 
@@ -20,6 +21,7 @@ PLACE = "quantization_config"
 WHOLE: Scales = ((0, 0, 32),)  # one fp32 for the whole weight
 NVFP4: Scales = ((1, 16, 8), (0, 0, 32))
 NF4_BLOCK, NF4_BLOCKS = 64, 256  # weights per scale, scales per scale of scales
+FP8 = "fp8_e4m3"
 PACKED = ("pack-quantized", "int-quantized", "float-quantized", "naive-quantized")
 
 
@@ -34,21 +36,31 @@ def quantization_of(given: Any, model: Decoder) -> Quantization | None:
         method = given.get("quant_method") if isinstance(given, Mapping) else given
         raise GeometryError(f"{PLACE}.quant_method is {shown(method)}: expected one of {', '.join(METHODS)}")
     method = given["quant_method"]
-    bits, scales, kv_bits, listed, head_kept = METHODS[method](given)
+    scheme = METHODS[method](given)
     left = EXPERTS_ONLY if method == "mxfp4" else ()
-    return Quantization(method, bits, scales, kept_parts(model, listed, head_kept, left), kv_bits)
+    kept = kept_parts(model, scheme.listed, scheme.head_kept, left)
+    return Quantization(method, scheme.bits, scheme.scales, kept, scheme.kv_bits, scheme.arithmetic)
 
 
-Read = tuple[int, Scales, int, list[str], bool]  # bits, scales, bits of the cache, modules kept, whether the head is
+@dataclass(frozen=True)
+class Scheme:
+    """What a method says: see Quantization. `listed`: the modules it leaves alone; `head_kept`: and the LM head."""
+
+    bits: int
+    scales: Scales
+    listed: list[str]
+    head_kept: bool = True
+    kv_bits: int = 0
+    arithmetic: str = ""
 
 
-def _awq(given: Given) -> Read:
+def _awq(given: Given) -> Scheme:
     bits, group = _whole(given, "bits", "w_bit"), _group(given, "group_size", "q_group_size")
     zeros: Scales = ((1, group, bits),) if given.get("zero_point", True) else ()
-    return bits, ((1, group, 16), *zeros), 0, _listed(given, "modules_to_not_convert"), True
+    return Scheme(bits, ((1, group, 16), *zeros), _listed(given, "modules_to_not_convert"))
 
 
-def _gptq(given: Given) -> Read:
+def _gptq(given: Given) -> Scheme:
     """Scales and packed zero points per group, symmetric or not, and the group of each input in 32 bits."""
     if given.get("modules_in_block_to_quantize"):
         raise GeometryError(
@@ -57,23 +69,23 @@ def _gptq(given: Given) -> Read:
     if given.get("dynamic"):
         raise GeometryError(f"{PLACE}.dynamic is given: expected the same bits for every layer")
     bits, group = _whole(given, "bits"), _group(given, "group_size")
-    return bits, ((1, group, 16), (1, group, bits), (0, 1, 32)), 0, [], not given.get("lm_head")
+    return Scheme(bits, ((1, group, 16), (1, group, bits), (0, 1, 32)), [], not given.get("lm_head"))
 
 
-def _fp8(given: Given) -> Read:
+def _fp8(given: Given) -> Scheme:
     block = given.get("weight_block_size")
     if block is not None and (not isinstance(block, list) or len(block) != 2):
         raise GeometryError(f"{PLACE}.weight_block_size is {shown(block)}: expected [rows, columns]")
     scales: Scales = ((int(block[0]), int(block[1]), 32),) if block else WHOLE
-    kv_bits = _cache_scheme(given)
-    return 8, scales, kv_bits, _listed(given, "modules_to_not_convert", "ignored_layers"), True
+    listed = _listed(given, "modules_to_not_convert", "ignored_layers")
+    return Scheme(8, scales, listed, kv_bits=_cache_scheme(given), arithmetic=FP8)
 
 
-def _fbgemm(given: Given) -> Read:
-    return 8, ((1, 0, 32),), 0, _listed(given, "modules_to_not_convert"), True
+def _fbgemm(given: Given) -> Scheme:
+    return Scheme(8, ((1, 0, 32),), _listed(given, "modules_to_not_convert"), arithmetic=FP8)
 
 
-def _compressed(given: Given) -> Read:
+def _compressed(given: Given) -> Scheme:
     groups = given.get("config_groups")
     if not isinstance(groups, Mapping) or not groups:
         raise GeometryError(f"{PLACE}.config_groups is {shown(groups)}: expected groups of weights")
@@ -86,15 +98,25 @@ def _compressed(given: Given) -> Read:
         raise GeometryError(
             f"{PLACE}.config_groups has {shown(sorted(targets))}: expected one scheme for Linear layers"
         )
-    form, scheme = given.get("format"), schemes[0]
+    form, scheme, listed, kv_bits = given.get("format"), schemes[0], _listed(given, "ignore"), _cache_scheme(given)
     bits = _whole(scheme, "num_bits")
     if form == "nvfp4-pack-quantized":
-        return bits, NVFP4, _cache_scheme(given), _listed(given, "ignore"), False
+        return Scheme(bits, NVFP4, listed, False, kv_bits)
     if form not in PACKED:
         raise GeometryError(f"{PLACE}.format is {shown(form)}: expected {', '.join(PACKED)} or nvfp4-pack-quantized")
     rows, columns = _granularity(scheme)
     zeros: Scales = () if scheme.get("symmetric", True) else ((rows, columns, bits),)
-    return bits, ((rows, columns, 16), *zeros), _cache_scheme(given), _listed(given, "ignore"), False
+    arithmetic = _computed_in(scheme, [group.get("input_activations") for group in groups.values()])
+    return Scheme(bits, ((rows, columns, 16), *zeros), listed, False, kv_bits, arithmetic)
+
+
+def _computed_in(weights: Given, activations: list[Any]) -> str:
+    """The format of the products where the activations are quantized as the weights are."""
+    if any(not isinstance(each, Mapping) or each.get("num_bits") != 8 for each in activations):
+        return ""
+    if weights.get("num_bits") != 8:
+        return ""
+    return FP8 if weights.get("type") == "float" else "int8"
 
 
 def _granularity(scheme: Given) -> tuple[int, int]:
@@ -114,21 +136,21 @@ def _granularity(scheme: Given) -> tuple[int, int]:
     )
 
 
-def _bitsandbytes(given: Given) -> Read:
+def _bitsandbytes(given: Given) -> Scheme:
     kept = _listed(given, "llm_int8_skip_modules")
     if given.get("load_in_8bit") or given.get("_load_in_8bit"):
-        return 8, ((1, 0, 32),), 0, kept, True
+        return Scheme(8, ((1, 0, 32),), kept)
     if not (given.get("load_in_4bit") or given.get("_load_in_4bit")):
         raise GeometryError(f"{PLACE} of bitsandbytes: expected load_in_4bit or load_in_8bit")
     double: Scales = ((1, NF4_BLOCK, 8), (0, NF4_BLOCK * NF4_BLOCKS, 32))
-    return 4, double if given.get("bnb_4bit_use_double_quant") else ((1, NF4_BLOCK, 32),), 0, kept, True
+    return Scheme(4, double if given.get("bnb_4bit_use_double_quant") else ((1, NF4_BLOCK, 32),), kept)
 
 
-def _mxfp4(given: Given) -> Read:
-    return 4, ((1, 32, 8),), 0, _listed(given, "modules_to_not_convert"), True
+def _mxfp4(given: Given) -> Scheme:
+    return Scheme(4, ((1, 32, 8),), _listed(given, "modules_to_not_convert"))
 
 
-def _modelopt(given: Given) -> Read:
+def _modelopt(given: Given) -> Scheme:
     inner = given.get("quantization", given)
     algorithm, cache = inner.get("quant_algo"), inner.get("kv_cache_quant_algo")
     known: dict[Any, tuple[int, Scales]] = {"FP8": (8, WHOLE), "NVFP4": (4, NVFP4)}
@@ -137,10 +159,11 @@ def _modelopt(given: Given) -> Read:
             f"{PLACE}.quant_algo is {shown(algorithm)}, kv_cache_quant_algo {shown(cache)}: expected FP8 or NVFP4, and FP8"
         )
     bits, scales = known[algorithm]
-    return bits, scales, 8 if cache else 0, _listed(inner, "ignore", "exclude_modules"), False
+    listed = _listed(inner, "ignore", "exclude_modules")
+    return Scheme(bits, scales, listed, False, 8 if cache else 0, FP8 if algorithm == "FP8" else "")
 
 
-METHODS: dict[Any, Callable[[Given], Read]] = {
+METHODS: dict[Any, Callable[[Given], Scheme]] = {
     "awq": _awq,
     "gptq": _gptq,
     "fp8": _fp8,
