@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from rooflab.machine import nvml
+from rooflab.machine.visible import in_cuda_order
 from rooflab.measure.cuda import bandwidth, fma
 from rooflab.measure.cuda.arrays import TILE_ELEMENTS, decode, encode, normal, poison, to_device, to_host
 from rooflab.measure.cuda.attention.decode import DecodeCase, DecodeShape, FusedConfig
@@ -56,8 +57,8 @@ def test_nvml_finds_the_same_card(device: CudaDevice) -> None:
     facts = nvml.Nvml(properties["pci_bus_id"]).device_facts()
     assert facts["name"] == properties["name"]
     assert properties["uuid"] in (facts["uuid"], None) or facts["mig_enabled"] is True
-    listed = nvml.visible(nvml.list_gpus(), os.environ.get("CUDA_VISIBLE_DEVICES"))
-    assert properties["name"].startswith(listed[0]["name"])
+    first = in_cuda_order(nvml.list_gpus(), os.environ)[0]
+    assert properties["name"].startswith(first["name"]) and properties["uuid"] in (first["uuid"], None)
 
 
 @pytest.mark.parametrize("dtype", ["fp32", "fp16", "bf16", "fp8_e4m3", "int8", "fp64"])

@@ -17,6 +17,7 @@ from rooflab.derive.evidence import notes
 from rooflab.fleet.sessions import paid_together
 from rooflab.machine import cards, nvml
 from rooflab.machine.detect import DetectionError
+from rooflab.machine.visible import visible
 from rooflab.plan import config as configuration
 from rooflab.plan import measurements
 from rooflab.record import ledger
@@ -36,7 +37,7 @@ TWO_CARDS = [gpu(0, ONE), gpu(1, TWO)]
 
 @pytest.fixture(autouse=True)
 def own_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    for name in (cards.CARDS, cards.AT_ONCE, "CUDA_VISIBLE_DEVICES"):
+    for name in (cards.CARDS, cards.AT_ONCE, "CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER"):
         monkeypatch.setenv(name, "")
         monkeypatch.delenv(name)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
@@ -125,17 +126,19 @@ def test_an_unfinished_session_of_another_model_stops_a_fleet(tmp_path: Path) ->
 def test_a_program_sees_its_sessions_card_alone() -> None:
     cards.hand_over({FIRST: ONE, SECOND: TWO}, at_once=False)
     assert cards.aim(SECOND) == TWO and os.environ["CUDA_VISIBLE_DEVICES"] == TWO
-    assert nvml.visible(TWO_CARDS, os.environ["CUDA_VISIBLE_DEVICES"]) == [TWO_CARDS[1]]
-    assert cards.aim("nvidia-h200") is None and os.environ["CUDA_VISIBLE_DEVICES"] == TWO
+    assert visible(TWO_CARDS, os.environ["CUDA_VISIBLE_DEVICES"]) == [TWO_CARDS[1]]
 
 
 def test_another_card_than_the_one_aimed_at_is_the_wrong_machine() -> None:
-    cards.check(ONE, {"uuid": ONE, "mig": None})
-    cards.check("GPU-aaaaaaaa", {"uuid": ONE, "mig": None})
-    cards.check(None, {"uuid": TWO, "mig": None})
-    cards.check("MIG-cccccccc", {"uuid": ONE, "mig": "1g.18gb"})
-    with pytest.raises(WrongMachine, match="GPU-bbbbbbbb.*unset CUDA_DEVICE_ORDER"):
-        cards.check(ONE, {"uuid": TWO, "mig": None})
+    def ask() -> list[dict[str, Any]]:
+        return TWO_CARDS
+
+    cards.check(ONE, {"uuid": ONE, "mig": None}, ask)
+    cards.check("GPU-aaaaaaaa", {"uuid": ONE, "mig": None}, ask)
+    cards.check(None, {"uuid": TWO, "mig": None}, ask)
+    cards.check("MIG-cccccccc", {"uuid": ONE, "mig": "1g.18gb"}, ask)
+    with pytest.raises(WrongMachine, match="CUDA opened GPU-bbbbbbbb"):
+        cards.check(ONE, {"uuid": TWO, "mig": None}, ask)
 
 
 def enters(uuid: str | None) -> bool:

@@ -8,7 +8,7 @@ from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
-from rooflab.machine import nvml
+from rooflab.machine import nvml, visible
 
 PCI = "00000000:1B:00.0"
 UUID = "GPU-11111111-2222-3333-4444-555555555555"
@@ -228,10 +228,10 @@ PAIR = [gpu(0, UUID), gpu(1, OTHER)]
     ],
 )
 def test_visible_devices_follow_cuda(variable: str | None, uuids: list[str]) -> None:
-    assert [found["uuid"] for found in nvml.visible(PAIR, variable)] == uuids
+    assert [found["uuid"] for found in visible.visible(PAIR, variable)] == uuids
 
 
 def test_cuda_shows_one_slice_of_a_divided_gpu() -> None:
     slices = [gpu(0, "MIG-a", "1g.5gb"), gpu(0, "MIG-b", "1g.5gb")]
-    assert nvml.visible(slices, None) == slices[:1]
-    assert nvml.visible(slices, "MIG-b") == slices[1:]
+    assert visible.visible(slices, None) == slices[:1]
+    assert visible.visible(slices, "MIG-b") == slices[1:]

@@ -128,7 +128,7 @@ def test_an_unfinished_session_of_another_gpu_opens_no_second_bill(
     manifest: dict[str, Any] | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(nvml, "list_gpus", lambda: [H200 | {"index": 0}])
-    monkeypatch.setattr(nvml, "visible", lambda gpus, shown: list(gpus))
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     results = session_of_another_gpu(manifest)
     with pytest.raises(detect.DetectionError, match="nvidia-h100 is an unfinished session") as error:
         detect.chosen("auto", results)
@@ -137,6 +137,6 @@ def test_an_unfinished_session_of_another_gpu_opens_no_second_bill(
 
 def test_a_finished_session_of_another_gpu_is_in_nobody_s_way(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(nvml, "list_gpus", lambda: [H200 | {"index": 0}])
-    monkeypatch.setattr(nvml, "visible", lambda gpus, shown: list(gpus))
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     results = session_of_another_gpu({"holes": [{"status": "unsupported"}]})
     assert detect.chosen("auto", results) == detect.Machine("nvidia-h200", True)

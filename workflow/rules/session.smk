@@ -58,9 +58,12 @@ wildcard_constraints:
 def this_machine():
     """The device this run measures; asked for only when something has to measure."""
     try:
-        return detect.chosen(config["device"], RESULTS)
+        found = detect.chosen(config["device"], RESULTS)
     except detect.DetectionError as error:
         sys.exit(str(error))
+    if found.uuid is not None:  # chosen once: its programs are shown this card alone
+        cards.hand_over({config["session"] or found.slug: found.uuid}, at_once=False)
+    return found
 
 
 @cache

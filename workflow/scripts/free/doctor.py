@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy  # noqa: F401  (loads the BLAS that the CPU's part of a session measures)
-from rooflab.machine import detect, faults, host_cpu, locks, nvml, preflight
+from rooflab.machine import cards, detect, faults, host_cpu, locks, nvml, preflight
 from rooflab.machine.preflight import FAIL, GIB, OK, WARN, Finding
+from rooflab.machine.visible import SHOWN, pin, visible
 from rooflab.record import environment, identity
 
 RESULTS = Path("results")
@@ -43,19 +44,24 @@ def machine(device: str) -> list[Finding]:
     try:
         chosen = detect.chosen(device, RESULTS)
         if chosen.is_gpu:
-            identity.check_named(chosen.slug, _live_gpu())
+            identity.check_named(chosen.slug, _live_gpu(chosen.slug))
     except (detect.DetectionError, identity.WrongMachine) as error:
         return [Finding(FAIL, "machine", str(error))]
     kind = "a GPU session" if chosen.is_gpu else f"a CPU session ({_why_no_gpu(device)})"
     return [Finding(OK, "machine", f"{chosen.slug}: {kind}")]
 
 
-def _live_gpu() -> str:
+def _live_gpu(device: str) -> str:
+    card = measured_card(device)
+    return detect.gpu_slug(card) if card else "not to be found"
+
+
+def measured_card(device: str) -> cards.Gpu | None:
+    """The card that a run would measure, by the run's own rule; None where there is none."""
     try:
-        seen = nvml.visible(nvml.list_gpus(), os.environ.get("CUDA_VISIBLE_DEVICES"))
+        return cards.measured("" if device == "auto" else device)
     except nvml.NvmlError:
-        seen = []
-    return detect.gpu_slug(seen[0]) if seen else "not to be found"
+        return None
 
 
 def _why_no_gpu(device: str) -> str:
@@ -116,7 +122,7 @@ def gpu(device: str) -> list[Finding]:
     """The GPUs that the driver lists, then CUDA; nothing where no GPU would be measured."""
     if not wants_gpu(device):
         return []
-    return [*driver(), *cuda()]
+    return [*driver(device), *cuda(device)]
 
 
 def wants_gpu(device: str) -> bool:
@@ -129,31 +135,33 @@ def wants_gpu(device: str) -> bool:
         return detect.has_nvidia_hardware()
 
 
-def driver() -> list[Finding]:
-    """What NVML lists, and which of it CUDA shows."""
+def driver(device: str = "auto") -> list[Finding]:
+    """What NVML lists, which of it CUDA shows, and which is measured."""
     try:
         gpus = nvml.list_gpus()
     except nvml.NvmlError as error:
         return [Finding(FAIL, "driver", str(error), error.remedy)]
-    shown = nvml.visible(gpus, os.environ.get("CUDA_VISIBLE_DEVICES"))
-    return [Finding(OK, "driver", f"{each['name']}, {each['uuid']}{_place(each, shown)}") for each in gpus]
+    shown, card = visible(gpus, os.environ.get(SHOWN)), measured_card(device)
+    return [Finding(OK, "driver", f"{each['name']}, {each['uuid']}{_place(each, shown, card)}") for each in gpus]
 
 
-def _place(each: nvml.Gpu, shown: list[nvml.Gpu]) -> str:
+def _place(each: nvml.Gpu, shown: list[nvml.Gpu], card: cards.Gpu | None) -> str:
     part = f", MIG {each['mig']}" if each["mig"] else ""
-    if each not in shown:
-        return f"{part}: hidden from CUDA"
-    return f"{part}: the one that is measured" if each is shown[0] else part
+    if each == card:
+        return f"{part}: the one that is measured"
+    return part if each in shown else f"{part}: hidden from CUDA"
 
 
-def cuda() -> list[Finding]:
-    """CUDA and CuPy, unless a measurement is at work on this host, which would suffer."""
+def cuda(device: str = "auto") -> list[Finding]:
+    """CUDA and CuPy on the card that is measured, unless a measurement is at work on this host, which would suffer."""
     alone = locks.take(locks.host_lock("host"), wait=False)
     if alone is None:
         return [Finding(WARN, "cuda", "a measurement is going on here: the GPU was left alone", "ask again after it")]
     with alone:
         from rooflab.measure.cuda.preflight import examine as examine_cuda
 
+        if card := measured_card(device):
+            pin(str(card["uuid"]))
         return examine_cuda()
 
 

@@ -1,7 +1,8 @@
 """Which physical cards a run measures: one session per card, and each measuring program shown its own card alone.
 
 A card is its UUID, the one name that NVML and CUDA agree on: NVML numbers cards by PCI bus (as nvidia-smi does), CUDA
-by its own rules. Only the process the user started asks NVML; its jobs are handed the answer in their environment.
+by its own rules. The process the user started chooses, and its jobs are handed the answer in their environment; a program
+that was handed none chooses by the same rule.
 """
 
 import json
@@ -14,6 +15,7 @@ from typing import Any
 
 from rooflab.machine import locks, nvml
 from rooflab.machine.detect import DetectionError, gpu_slug
+from rooflab.machine.visible import in_cuda_order, pin, visible
 from rooflab.record.identity import WrongMachine
 from rooflab.record.publish import write_text
 from rooflab.record.records import RecordError, read_record
@@ -108,20 +110,42 @@ def turn(uuid: str | None) -> Iterator[None]:
         yield
 
 
+def measured(device: str) -> Gpu | None:
+    """The card that is measured here: the first of the model `device` that CUDA would open, of any where it is empty; where
+    none is of that model the first of all, which is then refused by name. Raises NvmlError."""
+    shown = [gpu for gpu in in_cuda_order(nvml.list_gpus(), os.environ) if gpu["uuid"]]
+    return next((gpu for gpu in shown if gpu_slug(gpu) == device), shown[0] if shown else None)
+
+
 def aim(session: str) -> str | None:
-    """Shows this process the session's card alone, before CUDA is loaded. Its UUID; None where the session names none."""
-    uuid = handed().get(session)
+    """Shows this process the session's card alone, before CUDA is loaded. Its UUID; None where the driver lists none."""
+    uuid = handed().get(session) or _chosen_here()
     if uuid is not None:
-        os.environ["CUDA_VISIBLE_DEVICES"] = uuid
+        pin(uuid)
     return uuid
 
 
-def check(uuid: str | None, live: Mapping[str, Any]) -> None:
-    """Raises WrongMachine if the opened card is not the one aimed at. A slice goes by its card's UUID in some drivers."""
+def _chosen_here() -> str | None:
+    try:
+        card = measured(os.environ.get("ROOFLAB_DEVICE", ""))
+    except nvml.NvmlError:  # opening the device says what is wrong
+        return None
+    return str(card["uuid"]) if card else None
+
+
+def check(uuid: str | None, live: Mapping[str, Any], ask: Callable[[], Sequence[Gpu]] = nvml.list_gpus) -> None:
+    """Raises WrongMachine if another card of this machine was opened than the one aimed at.
+
+    A slice goes by its card's UUID in some drivers, and a virtual GPU by another in CUDA than in NVML.
+    """
     seen = live.get("uuid")
     if uuid is None or seen is None or live.get("mig") or str(seen).startswith(uuid):
         return
-    raise WrongMachine(f"the card {uuid} was asked for and CUDA opened {seen}: unset CUDA_DEVICE_ORDER and run again")
+    if seen in {gpu["uuid"] for gpu in ask()}:
+        raise WrongMachine(
+            f"the card {uuid} was to be measured and CUDA opened {seen}: something loaded CUDA before this program chose its "
+            "card; unset CUDA_INJECTION64_PATH and LD_PRELOAD and run again"
+        )
 
 
 def adopt_host_record(out: Path, session_dir: Path, live: Mapping[str, Any]) -> str | None:
@@ -147,7 +171,7 @@ def _seen(gpus: Sequence[Gpu]) -> list[Gpu]:
     """What this process may use: everything, slices included, or what CUDA_VISIBLE_DEVICES leaves."""
     hidden_to = os.environ.get("CUDA_VISIBLE_DEVICES")
     known = [dict(gpu) for gpu in gpus if gpu["uuid"]]
-    return list(known if hidden_to is None else nvml.visible(known, hidden_to))
+    return list(known if hidden_to is None else visible(known, hidden_to))
 
 
 def _matching(entry: int | str, seen: Sequence[Gpu]) -> list[Gpu]:

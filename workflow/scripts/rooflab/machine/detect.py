@@ -4,11 +4,12 @@ import json
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from rooflab.machine import host_cpu, nvml
+from rooflab.machine.visible import SHOWN, in_cuda_order
 
 PCI = Path("/sys/bus/pci/devices")
 NVIDIA_VENDOR, DISPLAY_CLASS = "0x10de", "0x03"
@@ -20,10 +21,11 @@ class DetectionError(Exception):
 
 @dataclass(frozen=True)
 class Machine:
-    """The device to measure: its session's name, and whether it is a GPU."""
+    """The device to measure: its session's name, whether it is a GPU, and which card, where it was chosen here."""
 
     slug: str
     is_gpu: bool
+    uuid: str | None = field(default=None, compare=False)
 
 
 def slug(name: str) -> str:
@@ -71,19 +73,19 @@ def _auto() -> Machine:
     except nvml.NvmlError as error:
         if has_nvidia_hardware():
             raise DetectionError(
-                f"this machine has an NVIDIA device that cannot be used: {error}. Install or start its driver (in a "
-                "container: run it with --gpus all), or measure the CPU alone: snakemake --cores 1 --config device=cpu"
+                f"this machine has an NVIDIA device that cannot be used: {error}. What to do: {error.remedy}. Or measure the "
+                "CPU alone: snakemake --cores 1 --config device=cpu"
             ) from error
         return _cpu()
-    seen = nvml.visible(gpus, os.environ.get("CUDA_VISIBLE_DEVICES"))
+    seen = in_cuda_order(gpus, os.environ)
     if gpus and not seen:
         raise DetectionError(
-            f"the driver lists {len(gpus)} GPU(s), but CUDA_VISIBLE_DEVICES="
-            f"{os.environ.get('CUDA_VISIBLE_DEVICES')!r} hides them: unset it, or give an index or UUID it has"
+            f"the driver lists {len(gpus)} GPU(s), but {SHOWN}={os.environ.get(SHOWN)!r} hides them: unset it, or give an "
+            "index or UUID it has"
         )
     if not seen:
         return _cpu()
-    return Machine(gpu_slug(seen[0]), True)
+    return Machine(gpu_slug(seen[0]), True, seen[0]["uuid"])
 
 
 def gpu_slug(gpu: Mapping[str, Any]) -> str:

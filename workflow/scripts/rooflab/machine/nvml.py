@@ -2,12 +2,12 @@
 
 Every question is asked by itself: a MIG slice, a virtual GPU, an old driver or an old pynvml refuses some, and the
 answers to the others stay complete. NVML orders GPUs by PCI bus, shows all of them and knows nothing of
-CUDA_VISIBLE_DEVICES; a device opened with CUDA is found here by its UUID or PCI bus id, never by its index.
+CUDA_VISIBLE_DEVICES (`visible` does); a device opened with CUDA is found here by its UUID or PCI bus id, never by its index.
 """
 
 import importlib
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 MEGA = 1_000_000
@@ -28,7 +28,6 @@ COMPUTE_MODES = {0: "default", 1: "exclusive_thread", 2: "prohibited", 3: "exclu
 VIRTUALIZATION_MODES = {0: "none", 1: "passthrough", 2: "vgpu", 3: "host_vgpu", 4: "host_vsga"}
 
 Gpu = dict[str, Any]
-
 
 # What to do, by the text in which NVML refuses (NVIDIA, NVML API reference, nvmlErrorString). The first that fits.
 REMEDIES = (
@@ -83,38 +82,6 @@ def list_gpus() -> list[Gpu]:
         if handle is not None:
             found += _slices(nv, handle, index) or [_identity(nv, handle, index, None)]
     return found
-
-
-def visible(gpus: Sequence[Gpu], cuda_visible_devices: str | None) -> list[Gpu]:
-    """Those of `gpus` that CUDA shows under this value of CUDA_VISIBLE_DEVICES (None: not set), in CUDA's order.
-
-    By index, by the beginning of a UUID, or by MIG UUID; the first entry that names no GPU hides itself and the rest,
-    and a GPU named twice hides all (NVIDIA, CUDA programming guide, "CUDA environment variables"). An index is taken in
-    PCI order, which is CUDA's under CUDA_DEVICE_ORDER=PCI_BUS_ID and where all GPUs are alike; elsewhere CUDA puts the
-    fastest first, and only the UUID or PCI bus id of the opened device is certain. CUDA shows one MIG slice.
-    """
-    if cuda_visible_devices is None:
-        chosen = list(gpus)
-    else:
-        chosen = []
-        for token in (part.strip() for part in cuda_visible_devices.split(",")):
-            match = _named(gpus, token)
-            if match is None:
-                break
-            chosen.append(match)
-    if len({gpu["uuid"] for gpu in chosen}) < len(chosen):
-        return []
-    return chosen[:1] if chosen and chosen[0]["mig"] else [gpu for gpu in chosen if not gpu["mig"]]
-
-
-def _named(gpus: Sequence[Gpu], token: str) -> Gpu | None:
-    if token.isdecimal():
-        matches = [gpu for gpu in gpus if gpu["index"] == int(token)][:1]
-    elif token.startswith(("GPU-", "MIG-")):
-        matches = [gpu for gpu in gpus if gpu["uuid"] and gpu["uuid"].startswith(token)]
-    else:
-        matches = []
-    return matches[0] if len(matches) == 1 else None
 
 
 def _identity(nv: Any, handle: Any, index: int, mig: str | None) -> Gpu:

@@ -7,6 +7,7 @@ from typing import Any
 from rooflab.machine import locks, nvml, preflight
 from rooflab.machine.detect import gpu_slug
 from rooflab.machine.faults import DeviceError
+from rooflab.machine.visible import SHOWN, visible
 from rooflab.measure.bench import Bench
 from rooflab.measure.cuda.device import CudaDevice, open_device
 from rooflab.measure.cuda.gemm import neutralise_tf32_environment
@@ -63,7 +64,7 @@ def _known(fact: Any) -> Any:
 def _identity(properties: dict[str, Any], chip: nvml.Nvml) -> dict[str, Any]:
     facts = chip.device_facts()
     uuid = properties["uuid"] or _known(facts["uuid"])
-    shown = nvml.visible(nvml.list_gpus(), os.environ.get("CUDA_VISIBLE_DEVICES"))
+    shown = visible(nvml.list_gpus(), os.environ.get(SHOWN))
     return {
         "name": properties["name"],
         "uuid": uuid,
@@ -92,7 +93,7 @@ def other_processes(patience_s: float = PATIENCE_S) -> dict[str, Any]:
 
 def _listed_processes() -> dict[str, Any]:
     try:
-        seen = nvml.visible(nvml.list_gpus(), os.environ.get("CUDA_VISIBLE_DEVICES"))
+        seen = visible(nvml.list_gpus(), os.environ.get(SHOWN))
         if seen:
             return nvml.Nvml(seen[0]["uuid"]).processes()
     except nvml.NvmlError:
