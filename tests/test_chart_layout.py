@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 import pytest
 from drawn_sessions import SESSIONS, document, gpu_roofline
-from free.plot import STABLE
 from matplotlib import rc_context
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 from rooflab.draw.figure import draw, draw_small
 from rooflab.draw.labels import spread
+from rooflab.draw.save import STABLE
 from rooflab.look.style import DARK, LIGHT, STYLES, THEMES, UNKNOWN, Look, Theme, ceiling_name
 
 COMMITTED = sorted((Path(__file__).resolve().parent.parent / "results").glob("*/roofline.json"))
@@ -142,7 +142,7 @@ def test_every_ceiling_is_named_with_its_measured_rate(name: str) -> None:
     words = said(draw(roofline))
     for ceiling in roofline["ceilings"]:
         if (ceiling["kind"], ceiling["side"]) == ("compute", roofline["main_side"]):
-            assert ceiling_name(Look(LIGHT, "en"), ceiling) in words
+            assert ceiling_name(Look("en", LIGHT), ceiling) in words
     assert ("copy 4050 GB/s" in words) == (name in ("healthy gpu", "twelve dtypes"))
 
 

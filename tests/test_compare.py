@@ -17,8 +17,9 @@ import synthetic
 import yaml
 from fleet_sessions import changed, cpu_machine, gpu_card, name_of, uuid_of, write, write_fleet
 from free.compare import compared
+from rooflab.draw import save
 from rooflab.fleet.causes import likely_causes
-from rooflab.fleet.chart import draw, save
+from rooflab.fleet.chart import draw
 from rooflab.fleet.compare import slow_kinds
 from rooflab.fleet.page import page, terminal
 from rooflab.record.records import check_schema, seal
@@ -411,10 +412,10 @@ def test_the_chart_names_every_model_and_the_slow_session(tmp_path: Path) -> Non
     write_fleet(tmp_path / "results", 3, gpu_card(), {2: {"speed": 0.8}})
     write(tmp_path / "results" / "cpu", cpu_machine())
     made = compare(tmp_path / "results")
-    save(draw(made), tmp_path / "c.png", tmp_path / "c.svg", 60)
+    (tmp_path / "c.svg").write_bytes(save.svg(draw(made)))
     text = (tmp_path / "c.svg").read_text()
     assert all(word in text for word in ("NVIDIA H200", "(×3)", "Example CPU 8-Core", name_of(2)))
-    assert (tmp_path / "c.png").read_bytes().startswith(b"\x89PNG")
+    assert save.png(draw(made), 60).startswith(b"\x89PNG")
 
 
 def renamed(records: list[Record], name: str) -> list[Record]:
@@ -447,7 +448,7 @@ def test_no_two_texts_of_the_chart_overlap_and_none_is_cut_off(tmp_path: Path) -
 
 def test_nothing_to_compare_is_drawn_too(tmp_path: Path) -> None:
     made = compare(tmp_path)
-    save(draw(made), tmp_path / "c.png", tmp_path / "c.svg", 60)
+    (tmp_path / "c.svg").write_bytes(save.svg(draw(made)))
     assert "0 sessions" in (tmp_path / "c.svg").read_text() and made["sessions"] == []
 
 

@@ -13,6 +13,7 @@ import yaml
 from free.interpretation import figures, interpret
 from free.roofline import roofline as model
 from rooflab.look import catalogue, words
+from rooflab.look.voice import UNITS, Voice
 from synthetic import cpu_session, h200_session, planned, with_files
 
 SCRIPTS = Path(__file__).parents[1] / "workflow" / "scripts"
@@ -122,7 +123,7 @@ def test_every_number_in_a_text_names_its_unit() -> None:
     for key, languages in own.items():
         bare = {name for name, unit in placeholders(languages["en"]) if not unit}
         assert bare <= WORDS_AND_COUNTS, key
-        assert {unit for _, unit in placeholders(languages["en"]) if unit} <= set(catalogue.UNITS), key
+        assert {unit for _, unit in placeholders(languages["en"]) if unit} <= set(UNITS), key
 
 
 def test_every_text_the_prose_asks_for_is_there_and_none_is_left_over() -> None:
@@ -140,21 +141,21 @@ def test_the_model_s_sentences_have_texts() -> None:
         said = [*roofline["notes"], *[c["reason"] for c in roofline["checks"] if c["status"] == "fail"]]
         said += [h["reason"] for h in roofline["holes"] if h["status"] == "missing"]
         said += [roofline["answers"]["cpu"]["reason"]] if roofline["answers"]["cpu"]["reason"] else []
-        assert [each for each in said if "«" in catalogue.translated(each, "es")] == []
+        assert [each for each in said if "«" in Voice("es").reason(each)] == []
 
 
 def test_numbers_are_written_as_each_language_writes_them() -> None:
-    assert catalogue.number((0.003, 0.0101), "percent", "en") == "0.3–1.01 %"
-    assert catalogue.number((0.003, 0.0101), "percent", "es") == "0,3–1,01 %"
-    assert catalogue.number((9e-7, 1.2e-6), "seconds", "es") == "900 ns – 1,2 µs"
-    assert catalogue.number((4.12, 18.2), "times", "en") == "4.12–18.2×"
-    assert catalogue.number(2**31, "bytes", "en") == "2 GiB"
-    assert catalogue.number(2048.0, "intensity", "en") == "2048 FLOP/byte"
+    assert Voice("en").number((0.003, 0.0101), "percent") == "0.3–1.01 %"
+    assert Voice("es").number((0.003, 0.0101), "percent") == "0,3–1,01 %"
+    assert Voice("es").number((9e-7, 1.2e-6), "seconds") == "900 ns – 1,2 µs"
+    assert Voice("en").number((4.12, 18.2), "times") == "4.12–18.2×"
+    assert Voice("en").number(2**31, "bytes") == "2 GiB"
+    assert Voice("en").number(2048.0, "intensity") == "2048 FLOP/byte"
     assert words.span("3 %", "3 %") == "3 %"
 
 
 def test_lists_are_joined_as_each_language_joins_them() -> None:
-    assert catalogue.listed(["fp16"], "es") == "fp16"
-    assert catalogue.listed(["fp16", "bf16", "fp32"], "en") == "fp16, bf16 and fp32"
-    assert catalogue.listed(["fp16", "int8"], "es") == "fp16 e int8"
-    assert catalogue.listed(["fp16", "fp32"], "es") == "fp16 y fp32"
+    assert Voice("es").listed(["fp16"]) == "fp16"
+    assert Voice("en").listed(["fp16", "bf16", "fp32"]) == "fp16, bf16 and fp32"
+    assert Voice("es").listed(["fp16", "int8"]) == "fp16 e int8"
+    assert Voice("es").listed(["fp16", "fp32"]) == "fp16 y fp32"

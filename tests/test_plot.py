@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 from drawn_sessions import above_roof, cpu_roofline, gpu_roofline
-from free.plot import STABLE
 from lab import ROOT, copy_code, edit, run
 from matplotlib import rc_context
 from matplotlib.text import Text
 from rooflab.draw.caption import caption_lines
 from rooflab.draw.figure import draw
+from rooflab.draw.save import STABLE
 from rooflab.look import words
 from rooflab.look.style import DARK, LIGHT, Look
 
@@ -83,11 +83,11 @@ def test_the_caption_speaks_the_language_of_the_picture() -> None:
              "remedy": None},
         ],
     }  # fmt: skip
-    said = " ".join(caption_lines(roofline, Look(LIGHT, "es"), 8.0))
+    said = " ".join(caption_lines(roofline, Look("es", LIGHT), 8.0))
     assert "medido en 2 dispositivos: a, b" in said and "«a sentence of no catalogue»" in said
     assert "el BLAS de NumPy solo multiplica fp32 y fp64" in said and "BLAS multiplies" not in said
     assert "«many words" in said and "…»" in said
-    assert "«" not in " ".join(caption_lines(roofline, Look(LIGHT, "en"), 8.0))
+    assert "«" not in " ".join(caption_lines(roofline, Look("en", LIGHT), 8.0))
 
 
 def test_the_text_of_the_svg_falls_back_to_a_font_as_wide(tmp_path: Path) -> None:

@@ -15,11 +15,11 @@ from typing import Any
 
 import pytest
 from drawn_sessions import SESSIONS, cpu_roofline, gpu_roofline, t4
-from free.plot import STABLE
 from free.report_html import page
 from lab import edit, paid_files, run, session_of
 from matplotlib import rc_context
 from rooflab.draw.figure import draw
+from rooflab.draw.save import STABLE
 
 ROOT = Path(__file__).resolve().parent.parent
 PROGRAM = ROOT / "workflow" / "scripts" / "free" / "report_html.py"

@@ -15,7 +15,8 @@ sys.path.insert(0, str(ROOT / "workflow" / "scripts"))
 from free.roofline import load  # noqa: E402
 from free.roofline import roofline as model  # noqa: E402
 from rooflab.explain.decode import rung_name  # noqa: E402
-from rooflab.look import catalogue, words  # noqa: E402
+from rooflab.look import words  # noqa: E402
+from rooflab.look.voice import Voice  # noqa: E402
 from rooflab.plan.session import record_files  # noqa: E402
 
 Record = Dict[str, Any]
@@ -86,7 +87,7 @@ def page(roofline: Record, template: str) -> str:
     figures = values(roofline)
     sections = ("\n" + template).split("\n## ")
     kept = [s for s in sections if f"## {s}".split("\n")[0] != OPTIONAL or "large_bytes" in figures]
-    return catalogue.filled("\n## ".join(kept).lstrip("\n"), "en", **figures)
+    return Voice("en").filled("\n## ".join(kept).lstrip("\n"), **figures)
 
 
 def _one(entries: Any, name: str) -> Record:
@@ -102,7 +103,7 @@ def _claim(holds: bool, what: str) -> None:
 
 def _ladder(rungs: Any) -> str:
     """The rows of the table: every way but the lab's, slowest first."""
-    rows = [(rung_name(r, "en"), words.seconds(r["median_s"]), words.times(r["time_over_lab"])) for r in rungs]
+    rows = [(rung_name(r, Voice("en")), words.seconds(r["median_s"]), words.times(r["time_over_lab"])) for r in rungs]
     return "\n".join(f"| {name} | {median} | {times} |" for name, median, times in rows)
 
 

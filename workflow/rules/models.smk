@@ -92,7 +92,7 @@ rule model_chart:
     input:
         roofline="results/{session}/roofline.json",
         code=code_of(
-            "free/model_chart.py", "free/plot.py", "rooflab/draw", "rooflab/look"
+            "free/model_chart.py", "rooflab/draw", "rooflab/look"
         ),
     output:
         png="results/{session}/model_{model}.png",

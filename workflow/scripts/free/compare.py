@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from free.roofline import load, roofline
-from rooflab.fleet.chart import draw, save
+from rooflab.draw import save
+from rooflab.fleet.chart import draw
 from rooflab.fleet.compare import findings
 from rooflab.fleet.page import document, page, terminal
 from rooflab.fleet.sessions import Broken, Session
@@ -15,7 +16,7 @@ from rooflab.fleet.sessions import price as price_of
 from rooflab.fleet.sessions import session as fleet_session
 from rooflab.plan import session
 from rooflab.record import ledger
-from rooflab.record.publish import write_json, write_text
+from rooflab.record.publish import write_bytes, write_json, write_text
 from rooflab.record.records import RecordError, check_schema
 
 Record = dict[str, Any]
@@ -92,7 +93,9 @@ def main() -> None:
     check_schema("compare", made, str(given.out))
     write_json(given.out, made, indent=None)
     write_text(given.out.with_suffix(".md"), page(made))
-    save(draw(made), given.out.with_suffix(".png"), given.out.with_suffix(".svg"), given.dpi)
+    figure = draw(made)
+    write_bytes(given.out.with_suffix(".png"), save.png(figure, given.dpi))
+    write_bytes(given.out.with_suffix(".svg"), save.svg(figure))
     print("\n".join(terminal(made)), flush=True)
 
 

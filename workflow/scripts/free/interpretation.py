@@ -7,7 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from rooflab.explain.prose import notes, paragraph
-from rooflab.look import catalogue
+from rooflab.look.catalogue import LANGUAGES
+from rooflab.look.document import checked
+from rooflab.look.voice import Voice
 from rooflab.record.publish import write_text
 
 PARAGRAPHS = ("gemm", "decode", "cpu")
@@ -32,14 +34,13 @@ def figures(answer: Mapping[str, Any]) -> str:
 
 def interpret(roofline: dict[str, Any], language: str = "en") -> str:
     """The whole text. Raises ValueError for a file that is no roofline and for a language without texts."""
-    if roofline.get("schema") != "roofline":
-        seen = roofline.get("schema")
-        raise ValueError(f"schema is {seen!r}, expected 'roofline': pass the roofline.json of a session")
+    checked(roofline)
     device = (roofline["devices"][roofline["main_side"]] or {}).get("name", roofline["session"])
-    blocks = [catalogue.text("prose.title", language, device=device)]
+    voice = Voice(language)
+    blocks = [voice.say("prose.title", device=device)]
     for part in PARAGRAPHS:
-        blocks.append(f"{paragraph(part, roofline, language)}\n{figures(roofline['answers'][part])}")
-    blocks.append(notes(roofline, language))
+        blocks.append(f"{paragraph(part, roofline, voice)}\n{figures(roofline['answers'][part])}")
+    blocks.append(notes(roofline, voice))
     return "\n\n".join(block for block in blocks if block) + "\n"
 
 
@@ -47,7 +48,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--roofline", type=Path, required=True)
     parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--language", choices=catalogue.LANGUAGES, default="en")
+    parser.add_argument("--language", choices=LANGUAGES, default="en")
     arguments = parser.parse_args()
     roofline = json.loads(arguments.roofline.read_text(encoding="utf-8"))
     write_text(arguments.out, interpret(roofline, arguments.language))

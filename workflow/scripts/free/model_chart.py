@@ -5,8 +5,10 @@ import json
 from pathlib import Path
 
 import matplotlib
-from free.plot import STABLE, checked, save
+from rooflab.draw import save
 from rooflab.draw.model import draw
+from rooflab.look.document import checked
+from rooflab.record.publish import write_bytes
 
 
 def main() -> None:
@@ -17,12 +19,11 @@ def main() -> None:
     parser.add_argument("--svg", type=Path, required=True)
     parser.add_argument("--dpi", type=int, default=300)
     given = parser.parse_args()
-    matplotlib.use("Agg")
     roofline = checked(json.loads(given.roofline.read_text(encoding="utf-8")))
-    with matplotlib.rc_context(STABLE):
+    with matplotlib.rc_context(save.STABLE):
         figure = draw(roofline, given.name)
-        save(figure, given.svg, metadata={"Date": None})
-        save(figure, given.png, dpi=given.dpi)
+        write_bytes(given.svg, save.svg(figure))
+        write_bytes(given.png, save.png(figure, given.dpi))
 
 
 if __name__ == "__main__":

@@ -9,7 +9,9 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 from rooflab.explain.hover import marks
 from rooflab.explain.tables import tables
-from rooflab.look.style import LIGHT, Look, Record
+from rooflab.look.document import checked
+from rooflab.look.style import Record
+from rooflab.look.voice import Voice
 from rooflab.record.publish import write_text
 
 DATA = Path(__file__).parents[1] / "rooflab" / "data"
@@ -17,7 +19,7 @@ DATA = Path(__file__).parents[1] / "rooflab" / "data"
 
 def page(roofline: Record, manifest: Record, svg: str, prose: str, language: str = "en") -> str:
     """The whole page. Raises ValueError for a file that is no roofline or no SVG."""
-    look = Look(LIGHT, language)
+    voice = Voice(language)
     side = roofline["main_side"]
     device = roofline["devices"].get(side) or {}
     dated = {"date": str(device["measured_at"])[:10]} if device.get("measured_at") else {}
@@ -26,24 +28,16 @@ def page(roofline: Record, manifest: Record, svg: str, prose: str, language: str
     )
     return environment.get_template("report.html.j2").render(
         language=language,
-        say=look.say,
-        title=look.say("report.title", device=device.get("name", roofline["session"])),
-        subtitle=look.say("report.measured" if dated else "report.drawn", session=roofline["session"], **dated),
+        say=voice.say,
+        title=voice.say("report.title", device=device.get("name", roofline["session"])),
+        subtitle=voice.say("report.measured" if dated else "report.drawn", session=roofline["session"], **dated),
         paragraphs=paragraphs(prose),
         chart=Markup(drawing(svg)),
-        marks=Markup(embedded(marks(roofline, look))),
-        tables=tables(roofline, manifest, look),
+        marks=Markup(embedded(marks(roofline, voice))),
+        tables=tables(roofline, manifest, voice),
         style=Markup((DATA / "report.css").read_text(encoding="utf-8")),
         script=Markup((DATA / "report.js").read_text(encoding="utf-8")),
     )
-
-
-def checked(roofline: Record) -> Record:
-    """The roofline, if it is one. Raises ValueError for any other file."""
-    if roofline.get("schema") != "roofline":
-        seen = roofline.get("schema")
-        raise ValueError(f"schema is {seen!r}, expected 'roofline': pass the roofline.json of a session")
-    return roofline
 
 
 def paragraphs(prose: str) -> list[str]:

@@ -2,7 +2,6 @@
 
 from textwrap import wrap
 
-from rooflab.look import catalogue
 from rooflab.look.style import Look, Record, ceiling_name
 
 CHARACTERS_PER_IN = 16.9  # of the caption's size
@@ -58,7 +57,7 @@ def holes_text(holes: list[Record], look: Look) -> str:
 def reason_text(hole: Record, look: Look) -> str:
     """Why something was not measured, shortened."""
     given = hole["reason"]
-    reason = catalogue.translated(str(given), look.language) if given else look.say(f"status.{hole['status']}")
+    reason = look.reason(given) if given else look.say(f"status.{hole['status']}")
     if len(reason) <= REASON_SHOWN:
         return reason
     kept = reason[:REASON_SHOWN].rsplit(" ", 1)[0] + " …"
@@ -69,7 +68,7 @@ def notes_text(notes: list[str], look: Look) -> str:
     """The first notes; what is more stands in roofline.json."""
     if not notes:
         return ""
-    shown = [catalogue.translated(note, look.language).rstrip(".") for note in notes[:NOTES_SHOWN]]
+    shown = [look.reason(note).rstrip(".") for note in notes[:NOTES_SHOWN]]
     if len(notes) > NOTES_SHOWN:
         shown.append(look.say("caption.more_notes", count=len(notes) - NOTES_SHOWN))
     return look.say("caption.notes", notes="; ".join(shown))

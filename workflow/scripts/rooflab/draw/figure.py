@@ -17,7 +17,7 @@ LINE_IN = 0.138
 
 def draw(roofline: Record, title: str | None = None, language: str = "en", theme: str = "light") -> Figure:
     """The whole figure: the roofline, decode attention enlarged beside it where it was measured, the caption below."""
-    look, mine = Look(THEMES[theme], language), main_entries(roofline)
+    look, mine = Look(language, THEMES[theme]), main_entries(roofline)
     detailed = any(p["operator"] == "decode_attention" for p in mine["points"])
     width = WIDTH_IN if detailed else NARROW_IN
     figure = Figure(figsize=(width, HEIGHT_IN), dpi=100, facecolor=look.theme.paper)
@@ -38,7 +38,7 @@ def draw(roofline: Record, title: str | None = None, language: str = "en", theme
 
 def draw_small(roofline: Record, title: str | None = None, language: str = "en", theme: str = "light") -> Figure:
     """The roofline alone, for a page that shows it at half size."""
-    look = Look(THEMES[theme], language)
+    look = Look(language, THEMES[theme])
     figure = Figure(figsize=SMALL_IN, dpi=100, facecolor=look.theme.paper)
     width, height = SMALL_IN
     axes = figure.add_axes((0.62 / width, 0.5 / height, 4.85 / width, 1 - 0.95 / height))

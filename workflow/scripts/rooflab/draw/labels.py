@@ -177,11 +177,6 @@ def around(*directions: Place) -> tuple[Place, ...]:
     return tuple((dx * d, dy * d) for d in DISTANCES for dx, dy in dict.fromkeys(directions + corners))
 
 
-def column() -> tuple[Place, ...]:
-    """Places in one column right of a point, ever further up or down."""
-    return tuple((8, sign * dy) for dy in range(0, 160, 3) for sign in (1, -1))
-
-
 def set_place(note: Annotation, place: Place) -> None:
     """Moves the text off its point, in points, and turns its near edge to it."""
     dx, dy = place

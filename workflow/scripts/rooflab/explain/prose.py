@@ -1,6 +1,6 @@
 """The interpretation, paragraph by paragraph: chooses the sentences that the record supports; computes nothing.
 
-The sentences themselves stand in `data/texts_prose.yaml`, in every language.
+The sentences themselves stand in `data/texts_prose.yaml`, in every voice.
 """
 
 from typing import Any
@@ -8,7 +8,7 @@ from typing import Any
 from rooflab.explain.cpu import cpu_sentences
 from rooflab.explain.decode import decode_sentences
 from rooflab.explain.gemm import gemm_sentences
-from rooflab.look import catalogue
+from rooflab.look.voice import Voice
 
 Record = dict[str, Any]
 
@@ -17,49 +17,48 @@ HOLES_SHOWN = 6  # by name, of those absent for one reason
 SENTENCES = {"gemm": gemm_sentences, "decode": decode_sentences, "cpu": cpu_sentences}
 
 
-def paragraph(part: str, roofline: Record, language: str) -> str:
+def paragraph(part: str, roofline: Record, voice: Voice) -> str:
     """The paragraph `part` ("gemm", "decode", "cpu") with the holes of its stage; the last also tells what failed."""
-    sentences = [*SENTENCES[part](roofline, language), *_holes(part, roofline["holes"], language)]
+    sentences = [*SENTENCES[part](roofline, voice), *_holes(part, roofline["holes"], voice)]
     if part == "cpu":
-        sentences += _failed(roofline["checks"], language)
+        sentences += _failed(roofline["checks"], voice)
     return " ".join(sentences)
 
 
-def notes(roofline: Record, language: str) -> str:
+def notes(roofline: Record, voice: Voice) -> str:
     """What the model notes about its records, one line each under a heading; empty where it notes nothing."""
-    said = [f"- {catalogue.translated(note, language)}" for note in roofline["notes"]]
-    return "\n".join([catalogue.text("prose.notes", language, count=len(said)), *said]) if said else ""
+    said = [f"- {voice.reason(note)}" for note in roofline["notes"]]
+    return "\n".join([voice.say("prose.notes", count=len(said)), *said]) if said else ""
 
 
-def _holes(part: str, holes: list[Record], language: str) -> list[str]:
+def _holes(part: str, holes: list[Record], voice: Voice) -> list[str]:
     own = [hole for hole in holes if (hole["stage"] if hole["stage"] in ("gemm", "decode") else "cpu") == part]
     alike: dict[tuple[str, str | None], list[str]] = {}
     for hole in own:
         alike.setdefault((hole["status"], hole["reason"]), []).append(f"{hole['side'].upper()} {hole['name']}")
-    said = [_hole(names, status, reason, language) for (status, reason), names in alike.items()]
-    return [catalogue.text("prose.holes", language, count=len(own), items="; ".join(said))] if said else []
+    said = [_hole(names, status, reason, voice) for (status, reason), names in alike.items()]
+    return [voice.say("prose.holes", count=len(own), items="; ".join(said))] if said else []
 
 
-def _hole(names: list[str], status: str, reason: str | None, language: str) -> str:
+def _hole(names: list[str], status: str, reason: str | None, voice: Voice) -> str:
     """Measurements that are absent for one reason, the first few by name."""
     shown, rest = names[:HOLES_SHOWN], len(names) - HOLES_SHOWN
     if rest > 0:
-        shown.append(catalogue.text("prose.more_holes", language, count=rest))
-    given = {"names": ", ".join(shown), "status": catalogue.text(f"status.{status}", language)}
+        shown.append(voice.say("prose.more_holes", count=rest))
+    given = {"names": ", ".join(shown), "status": voice.say(f"status.{status}")}
     if reason is None or status == "missing":
-        return catalogue.text("prose.hole", language, **given)
-    return catalogue.text("prose.hole_because", language, reason=catalogue.translated(reason, language), **given)
+        return voice.say("prose.hole", **given)
+    return voice.say("prose.hole_because", reason=voice.reason(reason), **given)
 
 
-def _failed(checks: list[Record], language: str) -> list[str]:
+def _failed(checks: list[Record], voice: Voice) -> list[str]:
     said = [
-        catalogue.text(
+        voice.say(
             "prose.failed_check",
-            language,
-            title=catalogue.text(f"check.{check['name']}", language),
-            reason=catalogue.translated(check["reason"] or check["title"], language),
+            title=voice.say(f"check.{check['name']}"),
+            reason=voice.reason(check["reason"] or check["title"]),
         )
         for check in checks
         if check["status"] == "fail"
     ]
-    return [catalogue.text("prose.failed_checks", language, count=len(said), items="; ".join(said))] if said else []
+    return [voice.say("prose.failed_checks", count=len(said), items="; ".join(said))] if said else []

@@ -6,16 +6,13 @@ decode step of either; all others are in the page and the document.
 
 import re
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
-import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from rooflab.look import words
-from rooflab.record.publish import published
 
 Record = dict[str, Any]
 
@@ -56,14 +53,6 @@ def draw(made: Record) -> Figure:
             title_fontsize=7,
         )
     return figure
-
-
-def save(figure: Figure, png: Path, svg: Path, dpi: int) -> None:
-    """Both files, each renamed into place when it is whole; the SVG with real text."""
-    with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": "rooflab"}):
-        for path, options in ((png, {"dpi": dpi}), (svg, {"metadata": {"Date": None}})):
-            with published(path) as part:
-                figure.savefig(part, format=path.suffix[1:], **options)
 
 
 def _frame(axes: Axes, made: Record) -> None:

@@ -7,7 +7,7 @@ grey. Marker and dash differ for every format, and alone tell apart those that s
 from dataclasses import dataclass
 from typing import Any
 
-from rooflab.look import catalogue
+from rooflab.look.voice import Voice
 
 Record = dict[str, Any]
 Dash = str | tuple[int, tuple[float, ...]]
@@ -62,19 +62,10 @@ SLOPE_DASHES: dict[str, Dash] = {"d2d": "-", "read": "--", "triad": "-.", "write
 
 
 @dataclass(frozen=True)
-class Look:
+class Look(Voice):
     """One theme in one language."""
 
     theme: Theme
-    language: str
-
-    def say(self, key: str, **values: Any) -> str:
-        """The text under `key` of the catalogue."""
-        return catalogue.text(key, self.language, **values)
-
-    def number(self, value: catalogue.Number, unit: str) -> str:
-        """A number in SI base units as people of this language read it."""
-        return catalogue.number(value, unit, self.language)
 
     def color(self, entry: Record) -> str:
         """The colour of a ceiling or a point."""
@@ -86,16 +77,16 @@ def format_of(entry: Record) -> str:
     return str(entry.get("variant") or entry["dtype"])
 
 
-def ceiling_name(look: Look, ceiling: Record) -> str:
-    """The name of a ceiling in the language of the picture: its pattern, its variant, or its label's format and unit."""
+def ceiling_name(voice: Voice, ceiling: Record) -> str:
+    """The name of a ceiling in words: its pattern, its variant, or its label's format and unit."""
     if ceiling["kind"] == "memory":
-        return look.say(f"chart.slope.{ceiling['pattern']}", tier=ceiling["tier"])
+        return voice.say(f"chart.slope.{ceiling['pattern']}", tier=ceiling["tier"])
     if ceiling.get("variant") in VARIANTS:
-        return look.say(f"chart.variant.{ceiling['variant']}")
+        return voice.say(f"chart.variant.{ceiling['variant']}")
     label, unit = str(ceiling["label"]), ceiling["unit"]
     if not unit or not label.endswith(f" {unit}"):
         return label
-    return look.say("chart.ceiling", dtype=label.removesuffix(f" {unit}"), unit=look.say(f"chart.unit.{unit}"))
+    return voice.say("chart.ceiling", dtype=label.removesuffix(f" {unit}"), unit=voice.say(f"chart.unit.{unit}"))
 
 
 def style_of(entry: Record) -> tuple[str, str, Dash]:

@@ -42,6 +42,12 @@ def write_text(path: Path, text: str) -> None:
         part.write_text(text, encoding="utf-8")
 
 
+def write_bytes(path: Path, content: bytes) -> None:
+    """Publishes a file as it is."""
+    with published(path) as part:
+        part.write_bytes(content)
+
+
 def write_json(path: Path, value: Any, indent: int | None = 1) -> None:
     """Publishes JSON. Raises ValueError on NaN and infinity, which JSON does not have."""
     write_text(path, json.dumps(value, indent=indent, allow_nan=False, ensure_ascii=False) + "\n")
