@@ -159,3 +159,14 @@ def test_lists_are_joined_as_each_language_joins_them() -> None:
     assert Voice("en").listed(["fp16", "bf16", "fp32"]) == "fp16, bf16 and fp32"
     assert Voice("es").listed(["fp16", "int8"]) == "fp16 e int8"
     assert Voice("es").listed(["fp16", "fp32"]) == "fp16 y fp32"
+
+
+def test_what_the_derivation_says_in_codes_is_said_in_the_language_asked_for() -> None:
+    said = [
+        {"code": "few_dtypes", "values": {"count": 2, "least": 3}},
+        {"code": "no_fp32", "values": {"sides": ["gpu", "cpu"]}},
+    ]
+    assert Voice("en").reason(said) == "2 of 3 dtypes measured; no fp32 decode attention measured on: gpu and cpu"
+    assert Voice("es").reason(said[0]) == "2 de 3 formatos medidos"
+    quoted = {"code": "quoted", "values": {"text": "no such thing"}}
+    assert (Voice("en").reason(quoted), Voice("es").reason(quoted)) == ("no such thing", "«no such thing»")

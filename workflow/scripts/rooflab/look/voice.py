@@ -66,12 +66,16 @@ class Voice:
         return f"{', '.join(items[:-1])}{' and ' if self.language == 'en' else spanish}{items[-1]}"
 
     def reason(self, said: Said) -> str:
-        """What the derivation says, {"code": …} with its values, or several such; a machine's own words are quoted."""
+        """What the derivation says: a code with its values, the text of `model.<code>`; or several such.
+
+        A sentence that a record or a table holds, as text or under the code "quoted", is quoted as it stands there.
+        """
         if isinstance(said, str):
             return self._quoted(said)
         if isinstance(said, Mapping):
-            values = {name: value for name, value in said.items() if name != "code"}
-            return self.say(f"said.{said['code']}", **values)
+            if said["code"] == "quoted":
+                return self._quoted(said["values"]["text"])
+            return self.say(f"model.{said['code']}", **said["values"])
         return "; ".join(self.reason(each) for each in said or [])
 
     def _quoted(self, sentence: str) -> str:
