@@ -8,7 +8,8 @@ from typing import Any
 
 from alternate import Call, alternate, block, fastest, row
 from rooflab.measure.cuda.attention.decode import DecodeCase, DecodeShape
-from rooflab.measure.cuda.bandwidth import CONFIGS, buffers, pattern
+from rooflab.measure.cuda.bandwidth import buffers, pattern
+from rooflab.theory.protocol import MEMORY_LAUNCHES
 
 # batch, heads, S, dtype; head size 64
 CASES = [
@@ -83,7 +84,7 @@ def _in_turn(calls: list[Call]) -> Call:
 def _read_row(device: Any, case: DecodeCase, name: str, size: int, nodes: int) -> dict[str, Any]:
     """The read kernel, in graphs too, on as many bytes: what is left to gain. Above 1 would mean faster than reading."""
     on = buffers(device, "read", size)
-    ways = {str(c): [pattern(device, "read", size, c, on).call] * nodes for c in CONFIGS["read"]}
+    ways = {str(c): [pattern(device, "read", size, c, on).call] * nodes for c in MEMORY_LAUNCHES["read"]}
     graphs = {key: _graphs(device, calls, nodes)[0] for key, calls in ways.items()}
     config = _config(device, case, 1, nodes)
     ours = _graphs(device, [case.fused(config)] * nodes, nodes)[0]

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from paid import cpu_bandwidth, cpu_decode_attn, cpu_device, cpu_launch_floor, cpu_peak_flops
 from rooflab.machine import host_cpu
-from rooflab.measure import program
 from rooflab.measure.bench import Bench
+from rooflab.measure.outcome import Failed, Unsupported
 from rooflab.reference import minigpt, weights
 
 GEOMETRY = {"layers": 2, "heads": 4, "kv_heads": 2, "head_dim": 8, "vocabulary": 32, "context": 16}
@@ -55,13 +55,13 @@ def test_bandwidth(bench: Bench, pattern: str, reads: int, writes: int) -> None:
 
 
 def test_bandwidth_of_another_pattern_is_unsupported(bench: Bench) -> None:
-    with pytest.raises(program.Unsupported, match="read, triad"):
+    with pytest.raises(Unsupported, match="read, triad"):
         cpu_bandwidth.measure({"pattern": "d2d"}, bench)
 
 
 def test_a_wrong_triad_fails(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cpu_bandwidth, "triad_part", lambda a, b, c, scratch: None)
-    with pytest.raises(program.Failed, match="triad: .* are wrong"):
+    with pytest.raises(Failed, match="triad: .* are wrong"):
         cpu_bandwidth.measure({"pattern": "triad", "buffer_bytes": 400_000, "warmups": 0, "samples": 1}, bench)
 
 
@@ -86,7 +86,7 @@ def test_resolved_buffer(llc: int | None, available: int | None, expected: int) 
 
 
 def test_too_large_a_buffer_fails() -> None:
-    with pytest.raises(program.Failed, match="quarter"):
+    with pytest.raises(Failed, match="quarter"):
         cpu_bandwidth.buffer_bytes(2**20, None, 2**21)
 
 
@@ -103,23 +103,23 @@ def test_gemm(bench: Bench, dtype: str) -> None:
 
 @pytest.mark.parametrize("dtype", ["fp16", "bf16"])
 def test_half_formats_are_unsupported(bench: Bench, dtype: str) -> None:
-    with pytest.raises(program.Unsupported, match=dtype):
+    with pytest.raises(Unsupported, match=dtype):
         cpu_peak_flops.measure(GEMM | {"dtype": dtype}, bench)
-    with pytest.raises(program.Unsupported, match=dtype):
+    with pytest.raises(Unsupported, match=dtype):
         cpu_decode_attn.measure(DECODE | {"dtype": dtype, "weights": SEEDED}, bench)
 
 
 def test_gemm_beyond_its_tolerance_fails(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(cpu_peak_flops.TOLERANCES, "fp32", 1e-12)
-    with pytest.raises(program.Failed, match="expected at most 1e-12"):
+    with pytest.raises(Failed, match="expected at most 1e-12"):
         cpu_peak_flops.measure(GEMM | {"dtype": "fp32"}, bench)
 
 
 def test_gemm_with_a_nan_fails() -> None:
     a, b, c = cpu_peak_flops.operands(8, "fp64")
     c[:] = np.nan
-    with pytest.raises(program.Failed, match="nan"):
-        cpu_peak_flops.checked_error(a, b, c, 1.0)
+    with pytest.raises(Failed, match="nan"):
+        cpu_peak_flops.checked(a, b, c, 1.0)
 
 
 def test_decode(bench: Bench) -> None:
@@ -133,7 +133,7 @@ def test_decode(bench: Bench) -> None:
 
 def test_a_wrong_decode_fails(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cpu_decode_attn, "decode_attention_into", lambda q, k, v, scores, out: out.fill(1))
-    with pytest.raises(program.Failed, match="off by"):
+    with pytest.raises(Failed, match="off by"):
         cpu_decode_attn.measure(DECODE | {"weights": SEEDED}, bench)
 
 
@@ -156,5 +156,5 @@ def test_decode_from_a_checkpoint(bench: Bench, tmp_path: Path) -> None:
 )
 def test_unusable_weights_fail(tmp_path: Path, named: dict[str, Any], path: str | None, message: str) -> None:
     (tmp_path / "other.npz").write_bytes(b"other")
-    with pytest.raises(program.Failed, match=message):
+    with pytest.raises(Failed, match=message):
         cpu_decode_attn.load(named, minigpt.Geometry(**GEOMETRY), str(tmp_path / path) if path else None)

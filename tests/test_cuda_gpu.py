@@ -16,6 +16,7 @@ from rooflab.measure.cuda.device import CudaDevice, open_device
 from rooflab.measure.cuda.gemm import GemmCase, neutralise_tf32_environment
 from rooflab.reference.attention import random_kv, random_normal
 from rooflab.theory import dtypes
+from rooflab.theory.protocol import FMA_LAUNCHES, MEMORY_LAUNCHES
 
 pytestmark = pytest.mark.gpu
 
@@ -107,7 +108,7 @@ def test_a_capture_that_fails_leaves_the_stream_usable(device: CudaDevice) -> No
 @pytest.mark.parametrize("name", ["d2d", "read", "write", "triad"])
 @pytest.mark.parametrize("size", [16, 1 << 20, 16 * 1_000_003])
 def test_patterns_touch_every_bit(device: CudaDevice, name: str, size: int) -> None:
-    for config in bandwidth.CONFIGS[name] or (None,):
+    for config in MEMORY_LAUNCHES[name] or (None,):
         pattern = bandwidth.pattern(device, name, size, config)
         assert pattern.check(), (name, config)
         pattern.call()
@@ -115,12 +116,12 @@ def test_patterns_touch_every_bit(device: CudaDevice, name: str, size: int) -> N
 
 
 def test_every_multiply_add_of_the_register_kernel_is_done(device: CudaDevice) -> None:
-    for config in fma.CONFIGS:
+    for config in FMA_LAUNCHES:
         assert fma.FmaCase(device, config, rounds=3).relative_error() <= fma.TOLERANCE
 
 
 def test_l2_read_passes_over_its_buffer_as_often_as_it_says(device: CudaDevice) -> None:
-    for config in bandwidth.CONFIGS["l2_read"]:
+    for config in MEMORY_LAUNCHES["l2"]:
         assert bandwidth.l2_read(device, 1 << 20, passes=3, config=config).check()
 
 

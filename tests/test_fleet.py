@@ -262,6 +262,7 @@ STAND_IN = """
 import argparse, json, os, time
 from pathlib import Path
 from rooflab.measure import program
+from rooflab.measure.outcome import Measurement
 from rooflab.measure.bench import Bench
 from rooflab.measure.station import Station
 
@@ -275,7 +276,7 @@ def measure(spec, bench):
         time.sleep(0.2)
         turn = {"side": spec["side"], "card": os.environ.get("CUDA_VISIBLE_DEVICES"), "begin": begin}
         file.write(json.dumps(turn | {"end": time.monotonic()}) + "\\n")
-    return program.Measurement()
+    return Measurement()
 
 parser = argparse.ArgumentParser()
 parser.add_argument("--spec", type=json.loads)

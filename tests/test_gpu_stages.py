@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 from paid import decode_attn_gpu, peak_flops
 from rooflab.machine import nvml
-from rooflab.measure import program
 from rooflab.measure.bench import Bench
 from rooflab.measure.cuda import station
+from rooflab.measure.outcome import Failed, Measurement, Unsupported
+from rooflab.measure.search import refuse_too_big
 
 PEAK = 989.4e12  # the vendor's dense fp16 peak of an H200
 SPEC = {
@@ -72,8 +73,8 @@ class FakeCase:
         return self.device.error
 
 
-def measured(monkeypatch: pytest.MonkeyPatch, device: FakeDevice, **changes: Any) -> program.Measurement:
-    monkeypatch.setattr("rooflab.measure.cuda.gemm.GemmCase", FakeCase)
+def measured(monkeypatch: pytest.MonkeyPatch, device: FakeDevice, **changes: Any) -> Measurement:
+    monkeypatch.setattr("paid.peak_flops.GemmCase", FakeCase)
     bench = Bench(synchronize=device.synchronize, clock=lambda: device.now, sleep=device.sleep, device=device)
     return peak_flops.measure(SPEC | changes, bench)
 
@@ -126,7 +127,7 @@ def test_an_algorithm_that_the_library_then_refuses_is_noted_and_passed_over(mon
             made[1].call = refuse
             return made
 
-    monkeypatch.setattr("rooflab.measure.cuda.gemm.GemmCase", Refusing)
+    monkeypatch.setattr("paid.peak_flops.GemmCase", Refusing)
     device = FakeDevice(share=0.8, faster=1.05)
     bench = Bench(synchronize=device.synchronize, clock=lambda: device.now, sleep=device.sleep, device=device)
     search = peak_flops.measure(SPEC, bench).details["search"]
@@ -148,12 +149,12 @@ def test_fp16_sums_are_a_ceiling_of_their_own_only_where_they_are_faster(
     if differs:
         assert measured(monkeypatch, device, dtype="fp16_acc16").dtype == "fp16"
     else:
-        with pytest.raises(program.Unsupported, match="no rate of its own on this chip"):
+        with pytest.raises(Unsupported, match="no rate of its own on this chip"):
             measured(monkeypatch, device, dtype="fp16_acc16")
 
 
 def test_another_arithmetic_than_asked_for_is_a_failed_record(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(program.Failed, match="another arithmetic ran"):
+    with pytest.raises(Failed, match="another arithmetic ran"):
         measured(monkeypatch, FakeDevice(share=0.8, error=2.9e-4), dtype="fp32")
 
 
@@ -161,7 +162,7 @@ def test_another_arithmetic_than_asked_for_is_a_failed_record(monkeypatch: pytes
 def test_what_the_chip_cannot_do_is_unsupported(monkeypatch: pytest.MonkeyPatch, dtype: str, capability: int) -> None:
     device = FakeDevice(share=0.8)
     device.compute_capability = capability
-    with pytest.raises(program.Unsupported, match="needs compute capability"):
+    with pytest.raises(Unsupported, match="needs compute capability"):
         measured(monkeypatch, device, dtype=dtype)
 
 
@@ -172,7 +173,7 @@ def test_a_head_size_that_the_kernel_does_not_have_is_unsupported() -> None:
         xp=SimpleNamespace(asarray=np.asarray, asnumpy=np.asarray), synchronize=lambda: None, compute_capability=90,
         memory=lambda: (2**34, 2**34),
     )  # fmt: skip
-    with pytest.raises(program.Unsupported, match="head size 40"):
+    with pytest.raises(Unsupported, match="head size 40"):
         decode_attn_gpu.measure(spec, Bench(device=device))
 
 
@@ -196,8 +197,8 @@ def test_the_far_case_fills_its_bytes_or_a_quarter_of_the_card(total_gib: int, b
 
 
 def test_a_cache_that_the_card_cannot_hold_is_unsupported_with_both_sizes() -> None:
-    with pytest.raises(program.Unsupported, match="K and V take 2000 bytes, this GPU has 1000"):
-        decode_attn_gpu._refuse_too_big(2000, 1000)
+    with pytest.raises(Unsupported, match="K and V take 2000 bytes, this GPU has 1000"):
+        refuse_too_big("K and V take", 2000, 1000)
 
 
 def test_the_multiply_adds_of_the_kernel_are_those_of_exact_arithmetic() -> None:
@@ -235,10 +236,8 @@ def test_the_sweep_tells_where_l2_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     from rooflab.record.records import check_schema
 
     device = FakeDevice(share=1.0)
-    monkeypatch.setattr(
-        "rooflab.measure.cuda.bandwidth.l2_read", lambda device, size, passes, *rest: FakePattern(device, size, passes)
-    )
-    monkeypatch.setattr("rooflab.measure.cuda.bandwidth.buffers", lambda device, name, size: ([], []))
+    monkeypatch.setattr("paid.bandwidth.l2_read", lambda device, size, passes, *rest: FakePattern(device, size, passes))
+    monkeypatch.setattr("paid.bandwidth.buffers", lambda device, name, size: ([], []))
     bench = Bench(synchronize=device.synchronize, clock=lambda: device.now, sleep=device.sleep, device=device)
     sizes = [mib * 2**20 for mib in (1, 16, 32, 64, 128)]
     taken = bandwidth.measure({"pattern": "l2", "sizes_bytes": sizes, "warmups": 1, "samples": 5, "gap_s": 0.0}, bench)

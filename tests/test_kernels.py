@@ -7,7 +7,7 @@ import pytest
 from rooflab.measure.cuda import nvrtc
 from rooflab.measure.cuda.arrays import FORMATS
 from rooflab.measure.cuda.attention.configs import FusedConfig, fused_configs, kernel_defines
-from rooflab.measure.cuda.bandwidth import CONFIGS
+from rooflab.theory.protocol import MEMORY_LAUNCHES
 
 CLAIMED = (70, 75, 80, 86, 89, 90, 100, 120)
 SHARED_LIMIT = 48 * 1024
@@ -56,7 +56,7 @@ def test_the_claimed_capabilities_are_all_compiled_for() -> None:
 @needs_nvrtc
 @pytest.mark.parametrize(("library", "architecture"), compilers())
 def test_bandwidth_compiles(library: Path, architecture: int) -> None:
-    for loads in {config.loads_in_flight for configs in CONFIGS.values() for config in configs}:
+    for loads in {config.loads_in_flight for configs in MEMORY_LAUNCHES.values() for config in configs}:
         text, _ = nvrtc.compile_kernel(
             library, "bandwidth", architecture, {"LOADS_IN_FLIGHT": loads, "RESIDENT": loads % 2}
         )

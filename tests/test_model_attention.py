@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 from paid import model_attention, model_step
-from rooflab.measure import program
 from rooflab.measure.bench import Bench
 from rooflab.measure.cuda import cold_graphs
 from rooflab.measure.cuda.device import CudaDevice, open_device
+from rooflab.measure.outcome import Unsupported
 from rooflab.theory import dtypes
 from test_projection import GIB, TIMING, FakeDevice, bench, step_spec
 
@@ -25,7 +25,7 @@ def attention_spec(name: str, **changes: Any) -> dict[str, Any]:
 def test_a_cache_beyond_the_card_is_unsupported_with_both_sizes(device: FakeDevice) -> None:
     spec = attention_spec("phi-3-mini-128k", sequence=131072, batch=256)
     asked = 256 * 131072 * 2 * 32 * 96 * 2
-    with pytest.raises(program.Unsupported, match=f"cache takes {asked} bytes, this GPU has {141 * GIB}"):
+    with pytest.raises(Unsupported, match=f"cache takes {asked} bytes, this GPU has {141 * GIB}"):
         model_attention.measure(spec, bench(device))
 
 
@@ -57,7 +57,7 @@ def test_grouped_attention_goes_through_the_fused_kernel(device: FakeDevice, mon
         made.append(FakeDecode(device, shape, copies))
         return made[-1]
 
-    monkeypatch.setattr("rooflab.measure.cuda.attention.decode.DecodeCase.random", random)
+    monkeypatch.setattr("paid.model_attention.DecodeCase.random", random)
     taken = model_attention.measure(attention_spec("llama-3-1-8b", sequence=1024, batch=1), bench(device))
     assert taken.shape == {"batch": 1, "query_heads": 32, "kv_heads": 8, "sequence": 1024, "head_dim": 128}
     (series,) = taken.series
@@ -107,7 +107,7 @@ class FakeLatent:
 def test_latent_attention_takes_the_fastest_way_and_tells_the_others(
     device: FakeDevice, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("rooflab.measure.cuda.attention.latent.LatentCase", FakeLatent)
+    monkeypatch.setattr("paid.model_attention.LatentCase", FakeLatent)
     taken = model_attention.measure(attention_spec("deepseek-v2-lite"), bench(device))
     assert taken.shape == {"batch": 16, "query_heads": 16, "sequence": 8192, "rank": 512, "rope_dim": 64}
     (series,) = taken.series
@@ -120,7 +120,7 @@ def test_latent_attention_takes_the_fastest_way_and_tells_the_others(
 def test_two_products_with_a_softmax_between_where_that_is_faster(
     device: FakeDevice, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("rooflab.measure.cuda.attention.latent.LatentCase", FakeLatent)
+    monkeypatch.setattr("paid.model_attention.LatentCase", FakeLatent)
     monkeypatch.setattr(FakeLatent, "fused_s", 1e-3)
     (series,) = model_attention.measure(attention_spec("deepseek-v2-lite"), bench(device)).series
     per_step = series["samples_s"][0] / series["iterations_per_sample"]
@@ -128,10 +128,10 @@ def test_two_products_with_a_softmax_between_where_that_is_faster(
 
 
 def test_without_any_way_latent_attention_is_unsupported(device: FakeDevice, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rooflab.measure.cuda.attention.latent.LatentCase", FakeLatent)
+    monkeypatch.setattr("paid.model_attention.LatentCase", FakeLatent)
     monkeypatch.setattr(FakeLatent, "fused_candidates", lambda self, limit: [])
     monkeypatch.setattr(FakeLatent, "mix_algorithms", lambda self, limit: [])
-    with pytest.raises(program.Unsupported, match="neither a kernel nor cuBLASLt"):
+    with pytest.raises(Unsupported, match="neither a kernel nor cuBLASLt"):
         model_attention.measure(attention_spec("deepseek-v2-lite"), bench(device))
 
 
@@ -157,8 +157,8 @@ def latent_configs(capability: int, batch: int, sequence: int) -> list[Any]:
 
 
 def test_a_latent_cache_in_fp8_is_unsupported(device: FakeDevice, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rooflab.measure.cuda.attention.latent.LatentCase", FakeLatent)
-    with pytest.raises(program.Unsupported, match="no fp8_e4m3 cache"):
+    monkeypatch.setattr("paid.model_attention.LatentCase", FakeLatent)
+    with pytest.raises(Unsupported, match="no fp8_e4m3 cache"):
         model_attention.measure(attention_spec("deepseek-v2-lite", dtype="fp8_e4m3"), bench(device))
 
 

@@ -6,6 +6,7 @@ import pytest
 from rooflab.machine import locks
 from rooflab.measure import program
 from rooflab.measure.bench import Bench
+from rooflab.measure.outcome import Failed, Measurement, Unsupported
 from rooflab.measure.station import Station, open_cpu_station
 from rooflab.plan import measurements
 from rooflab.record import identity, ledger, records
@@ -25,11 +26,11 @@ def station(**changes: object) -> Station:
     return Station(Bench(), CPU | changes)
 
 
-def floor(spec: dict, bench: Bench) -> program.Measurement:
+def floor(spec: dict, bench: Bench) -> Measurement:
     series = bench.sync_each(
         lambda: None, name="sync_each", implementation="x", warmups=1, iterations=spec["iterations"]
     )
-    return program.Measurement(operator="empty_launch", series=[series])
+    return Measurement(operator="empty_launch", series=[series])
 
 
 def test_a_measurement_is_published_under_its_key_and_trusted(
@@ -50,8 +51,8 @@ def test_what_an_orphan_published_is_adopted_not_measured_again(job: program.Job
 
 
 def test_a_failure_is_a_record_with_its_remedy(job: program.Job) -> None:
-    def fails(spec: dict, bench: Bench) -> program.Measurement:
-        raise program.Failed("no memory left", "close the other program")
+    def fails(spec: dict, bench: Bench) -> Measurement:
+        raise Failed("no memory left", "close the other program")
 
     program.run(fails, "cpu", job, station)
     record = records.read_record(job.out)
@@ -65,8 +66,8 @@ def test_a_failure_is_a_record_with_its_remedy(job: program.Job) -> None:
 def test_a_failed_attempt_is_planned_again_without_touching_its_record(job: program.Job) -> None:
     from rooflab.plan import session
 
-    def fails(spec: dict, bench: Bench) -> program.Measurement:
-        raise program.Failed("busy", "wait")
+    def fails(spec: dict, bench: Bench) -> Measurement:
+        raise Failed("busy", "wait")
 
     program.run(fails, "cpu", job, station)
     point = measurements.Point("launch_floor", "cpu", "launch_floor", job.spec)
@@ -81,8 +82,8 @@ def test_a_failed_attempt_is_planned_again_without_touching_its_record(job: prog
 def test_unsupported_is_final(job: program.Job) -> None:
     from rooflab.plan import session
 
-    def cannot(spec: dict, bench: Bench) -> program.Measurement:
-        raise program.Unsupported("no such unit")
+    def cannot(spec: dict, bench: Bench) -> Measurement:
+        raise Unsupported("no such unit")
 
     program.run(cannot, "cpu", job, station)
     point = measurements.Point("launch_floor", "cpu", "launch_floor", job.spec)
@@ -115,7 +116,7 @@ def test_an_unexpected_error_writes_nothing_and_exits_non_zero(
         "sys.argv", ["x", "--spec", records.canonical_json(job.spec), "--out", str(job.out), "--log", "l.log"]
     )
 
-    def breaks(spec: dict, bench: Bench) -> program.Measurement:
+    def breaks(spec: dict, bench: Bench) -> Measurement:
         raise RuntimeError("device lost")
 
     with pytest.raises(SystemExit) as stop:
@@ -191,7 +192,7 @@ def test_ctrl_c_ends_in_one_line_and_leaves_no_record(
 ) -> None:
     monkeypatch.setattr("sys.argv", ["x", "--spec", records.canonical_json(job.spec), "--out", str(job.out)])
 
-    def interrupted(spec: dict, bench: Bench) -> program.Measurement:
+    def interrupted(spec: dict, bench: Bench) -> Measurement:
         raise KeyboardInterrupt
 
     with pytest.raises(SystemExit) as stop:

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 from paid import model_step, projection
-from rooflab.measure import program as paid
 from rooflab.measure.bench import Bench
 from rooflab.measure.cuda import cold_graphs
 from rooflab.measure.cuda.device import CudaDevice, open_device
+from rooflab.measure.outcome import Failed, Unsupported
 from rooflab.plan.models import resolved
 from rooflab.theory.step import elementwise, products
 
@@ -102,8 +102,8 @@ class FakeKernel:
 
 @pytest.fixture
 def device(monkeypatch: pytest.MonkeyPatch) -> FakeDevice:
-    monkeypatch.setattr("rooflab.measure.cuda.projection.ProjectionCase", FakeProduct)
-    monkeypatch.setattr("rooflab.measure.cuda.elementwise.ElementwiseCase", FakeKernel)
+    monkeypatch.setattr("rooflab.measure.cuda.products.ProjectionCase", FakeProduct)
+    monkeypatch.setattr("paid.model_step.ElementwiseCase", FakeKernel)
     return FakeDevice()
 
 
@@ -161,7 +161,7 @@ def test_a_sweep_has_a_series_for_each_batch_with_the_fastest_algorithm(device: 
 
 def test_a_wrong_product_is_a_failed_record(device: FakeDevice, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(FakeProduct, "error", float("nan"))
-    with pytest.raises(paid.Failed, match="m1 is off by nan"):
+    with pytest.raises(Failed, match="m1 is off by nan"):
         projection.measure({"dtype": "bf16", "n": 64, "k": 64, "batches": [1]} | TIMING, bench(device))
 
 
@@ -169,7 +169,7 @@ def test_a_wrong_product_is_a_failed_record(device: FakeDevice, monkeypatch: pyt
 def test_arithmetic_that_the_chip_has_not_is_unsupported(device: FakeDevice, program: Any) -> None:
     device.compute_capability = 80
     spec = step_spec("gpt2", dtype="fp8_e4m3", n=64, k=64, batches=[1])
-    with pytest.raises(paid.Unsupported, match="fp8_e4m3 needs compute capability 8.9, this GPU has 8.0"):
+    with pytest.raises(Unsupported, match="fp8_e4m3 needs compute capability 8.9, this GPU has 8.0"):
         program.measure(spec, bench(device))
 
 
@@ -196,7 +196,7 @@ def test_a_part_that_the_library_does_not_have_is_named_and_the_rest_goes_on(dev
 
 def test_weights_beyond_the_card_are_unsupported_with_both_sizes(device: FakeDevice) -> None:
     device.total_bytes = 100_000_000
-    with pytest.raises(paid.Unsupported, match="LM head take 1050673152 bytes, this GPU has 100000000"):
+    with pytest.raises(Unsupported, match="LM head take 1050673152 bytes, this GPU has 100000000"):
         model_step.measure(step_spec("llama-3-1-8b", geometry=thin_llama()), bench(device))
 
 

@@ -8,6 +8,7 @@ import pytest
 from rooflab.machine import cards, detect, locks, nvml
 from rooflab.measure import program
 from rooflab.measure.bench import Bench
+from rooflab.measure.outcome import Measurement
 from rooflab.measure.station import Station
 from rooflab.plan import measurements
 from rooflab.record import identity, records
@@ -37,14 +38,14 @@ def job(side: str, number: int = 1) -> program.Job:
     return program.Job(point.spec, Path("results/nvidia-h200") / point.file(number))
 
 
-def floor(spec: dict[str, Any], bench: Bench) -> program.Measurement:
+def floor(spec: dict[str, Any], bench: Bench) -> Measurement:
     series = bench.sync_each(
         lambda: None, name="sync_each", implementation="x", warmups=1, iterations=spec["iterations"]
     )
-    return program.Measurement(operator="empty_launch", series=[series])
+    return Measurement(operator="empty_launch", series=[series])
 
 
-def measured_twice(spec: dict[str, Any], bench: Bench) -> program.Measurement:
+def measured_twice(spec: dict[str, Any], bench: Bench) -> Measurement:
     pytest.fail("measured on the wrong machine")
 
 

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from rooflab.machine import host_cpu
 from rooflab.measure import program
 from rooflab.measure.bench import Bench, Call
+from rooflab.measure.outcome import Failed, Measurement, Unsupported
 from rooflab.measure.station import open_cpu_station
 
 MIB = 2**20
@@ -24,14 +25,14 @@ CHUNK_BYTES = (64 * 1024, 256 * 1024)
 Array = NDArray[np.float32]
 
 
-def measure(spec: dict[str, Any], bench: Bench) -> program.Measurement:
+def measure(spec: dict[str, Any], bench: Bench) -> Measurement:
     """One series named after the pattern. `spec`: pattern, buffer_bytes (0: four times the cache), warmups, samples.
 
-    Raises paid.Unsupported for another pattern, paid.Failed for too little memory or a wrong result.
+    Raises Unsupported for another pattern, Failed for too little memory or a wrong result.
     """
     pattern, workers = spec["pattern"], host_cpu.worker_threads()
     if pattern not in PATTERNS:
-        raise program.Unsupported(f"pattern {pattern!r}: the CPU side measures {', '.join(PATTERNS)}")
+        raise Unsupported(f"pattern {pattern!r}: the CPU side measures {', '.join(PATTERNS)}")
     nbytes = buffer_bytes(spec["buffer_bytes"], host_cpu.llc_bytes(), host_cpu.available_bytes())
     prepare, reads, writes, details = PATTERNS[pattern]
     with ThreadPoolExecutor(workers) as pool:
@@ -46,7 +47,7 @@ def measure(spec: dict[str, Any], bench: Bench) -> program.Measurement:
             cache="cold",
         )
         verify()
-    return program.Measurement(
+    return Measurement(
         operator=pattern,
         dtype="fp32",
         shape={"bytes_per_array": nbytes // 4 * 4, "reads": reads, "writes": writes},
@@ -58,14 +59,14 @@ def measure(spec: dict[str, Any], bench: Bench) -> program.Measurement:
 def buffer_bytes(asked: int, llc: int | None, available: int | None) -> int:
     """Bytes per array: `asked`, or for 0 four times the cache, at least 256 MiB, at most a quarter of the free memory.
 
-    Raises paid.Failed where `asked` is more than that quarter.
+    Raises Failed where `asked` is more than that quarter.
     """
     most = available // 4 if available is not None else None
     if not asked:
         wanted = max(TIMES_LLC * (llc or 0), LEAST_BYTES)
         return wanted if most is None else min(wanted, most)
     if most is not None and asked > most:
-        raise program.Failed(
+        raise Failed(
             f"an array of {asked} bytes is more than a quarter of the {available} bytes of free memory",
             "free memory, or set cpu.bandwidth.buffer_bytes to 0",
         )
@@ -132,9 +133,7 @@ def _chunk_bytes() -> int:
 def _require_equal(pattern: str, got: NDArray[Any], want: NDArray[Any]) -> None:
     if not np.array_equal(got, want):
         wrong = int(np.count_nonzero(got != want))
-        raise program.Failed(
-            f"{pattern}: {wrong} of {want.size} results checked are wrong", "test the memory of this machine"
-        )
+        raise Failed(f"{pattern}: {wrong} of {want.size} results checked are wrong", "test the memory of this machine")
 
 
 READ_DETAILS = {"method": "np.maximum.reduce of fp32, one call per thread"}

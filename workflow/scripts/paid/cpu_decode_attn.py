@@ -12,6 +12,8 @@ from rooflab.machine import host_cpu
 from rooflab.measure import program
 from rooflab.measure.bench import Bench
 from rooflab.measure.inputs import load, query, sizes
+from rooflab.measure.outcome import Measurement, Unsupported
+from rooflab.measure.search import ANOTHER_BLAS, verified
 from rooflab.measure.station import open_cpu_station
 from rooflab.reference import minigpt
 from rooflab.reference.attention import decode_attention_into, random_kv, reference_attention, relative_error
@@ -22,20 +24,20 @@ TOLERANCE = 1e-5
 Array = NDArray[np.float32]
 
 
-def measure(spec: dict[str, Any], bench: Bench) -> program.Measurement:
+def measure(spec: dict[str, Any], bench: Bench) -> Measurement:
     """One series, `numpy`, verified against float64 before it is timed.
 
-    Raises paid.Unsupported for a dtype other than fp32, paid.Failed for weights that cannot be used or a wrong result.
+    Raises Unsupported for a dtype other than fp32, Failed for weights that cannot be used or a wrong result.
     """
     if spec["dtype"] != "fp32":
-        raise program.Unsupported(f"NumPy's BLAS has no fast {spec['dtype']} product: decode runs in fp32 on the CPU")
+        raise Unsupported(f"NumPy's BLAS has no fast {spec['dtype']} product: decode runs in fp32 on the CPU")
     geometry = minigpt.Geometry(**spec["geometry"])
     loaded, source = load(spec["weights"], geometry, bench.weights_path)
     q = query(loaded, geometry)
     k, v = random_kv(1, geometry.cached_heads, spec["sequence"], geometry.head_dim, seed=0)
     with host_cpu.blas_limited(host_cpu.threads()) as blas:
         series = _timed(spec, bench, q, k, v)
-    return program.Measurement(
+    return Measurement(
         operator="decode_attention",
         dtype="fp32",
         shape=sizes(spec),
@@ -52,7 +54,8 @@ def _timed(spec: dict[str, Any], bench: Bench, q: Array, k: Array, v: Array) -> 
         decode_attention_into(q, k, v, scores, out)
 
     call()
-    error = checked_error(out, q, k, v)
+    error = relative_error(out, reference_attention(q, k, v))
+    proof = verified(error, TOLERANCE, "decode attention", ANOTHER_BLAS)
     series = bench.sync_each(
         call,
         name="numpy",
@@ -60,18 +63,7 @@ def _timed(spec: dict[str, Any], bench: Bench, q: Array, k: Array, v: Array) -> 
         warmups=spec["warmups"],
         iterations=spec["iterations"],
     )
-    return series | {"relative_error": error, "tolerance": TOLERANCE}
-
-
-def checked_error(out: Array, q: Array, k: Array, v: Array) -> float:
-    """Relative error of `out` against float64. Raises paid.Failed beyond the tolerance or for NaN."""
-    error = relative_error(out, reference_attention(q, k, v))
-    if not error <= TOLERANCE:
-        raise program.Failed(
-            f"decode attention is off by {error:.2g} relative to float64: expected at most {TOLERANCE:.2g}",
-            "install another NumPy build, or set OPENBLAS_CORETYPE to an older core",
-        )
-    return error
+    return series | proof
 
 
 if __name__ == "__main__":

@@ -4,10 +4,11 @@ from typing import Any
 
 from rooflab.measure import program
 from rooflab.measure.bench import Bench
+from rooflab.measure.outcome import Measurement
 from rooflab.measure.station import open_cpu_station
 
 
-def measure(spec: dict[str, Any], bench: Bench) -> program.Measurement:
+def measure(spec: dict[str, Any], bench: Bench) -> Measurement:
     """One series, `sync_each`: a Python function with an empty body. `spec` needs warmups and iterations."""
     series = bench.sync_each(
         _empty,
@@ -17,7 +18,7 @@ def measure(spec: dict[str, Any], bench: Bench) -> program.Measurement:
         iterations=spec["iterations"],
         cache=None,
     )
-    return program.Measurement(operator="empty_launch", series=[series])
+    return Measurement(operator="empty_launch", series=[series])
 
 
 def _empty() -> None:

@@ -7,6 +7,8 @@ from numpy.typing import NDArray
 from rooflab.machine import host_cpu
 from rooflab.measure import program
 from rooflab.measure.bench import Bench
+from rooflab.measure.outcome import Measurement, Unsupported
+from rooflab.measure.search import ANOTHER_BLAS, verified
 from rooflab.measure.station import open_cpu_station
 from rooflab.reference.attention import relative_error
 
@@ -19,18 +21,18 @@ IMPLEMENTATION = "numpy.matmul"
 Array = NDArray[Any]
 
 
-def measure(spec: dict[str, Any], bench: Bench) -> program.Measurement:
+def measure(spec: dict[str, Any], bench: Bench) -> Measurement:
     """Series lab, burst and sustained of c = a b, each (n, n) of standard normal numbers.
 
-    Raises paid.Unsupported for a dtype that BLAS does not have, paid.Failed for a result beyond its tolerance.
+    Raises Unsupported for a dtype that BLAS does not have, Failed for a result beyond its tolerance.
     """
     dtype, n = spec["dtype"], spec["n"]
     if dtype not in NUMPY_DTYPES:
-        raise program.Unsupported(f"NumPy's BLAS multiplies fp32 and fp64 only: it has no fast {dtype} GEMM")
+        raise Unsupported(f"NumPy's BLAS multiplies fp32 and fp64 only: it has no fast {dtype} GEMM")
     a, b, c = operands(n, dtype)
     with host_cpu.blas_limited(host_cpu.threads()) as blas:
         series = _series(spec, bench, a, b, c)
-    return program.Measurement(
+    return Measurement(
         operator="gemm",
         dtype=dtype,
         shape={"m": n, "n": n, "k": n},
@@ -46,16 +48,11 @@ def operands(n: int, dtype: str) -> tuple[Array, Array, Array]:
     return a, b, np.zeros_like(a)
 
 
-def checked_error(a: Array, b: Array, c: Array, tolerance: float) -> float:
-    """Relative error of 32 random rows of `c` against float64. Raises paid.Failed beyond `tolerance` or for NaN."""
+def checked(a: Array, b: Array, c: Array, tolerance: float) -> dict[str, float]:
+    """Relative error of 32 random rows of `c` against float64. Raises Failed beyond `tolerance` or for NaN."""
     rows = np.random.default_rng(1).choice(len(c), min(CHECKED_ROWS, len(c)), replace=False)
     error = relative_error(c[rows], a[rows].astype(np.float64) @ b.astype(np.float64))
-    if not error <= tolerance:
-        raise program.Failed(
-            f"numpy.matmul is off by {error:.2g} relative to float64: expected at most {tolerance:.2g}",
-            "install another NumPy build, or set OPENBLAS_CORETYPE to an older core",
-        )
-    return error
+    return verified(error, tolerance, IMPLEMENTATION, ANOTHER_BLAS)
 
 
 def _series(spec: dict[str, Any], bench: Bench, a: Array, b: Array, c: Array) -> list[dict[str, Any]]:
@@ -70,8 +67,7 @@ def _series(spec: dict[str, Any], bench: Bench, a: Array, b: Array, c: Array) ->
         iterations_per_block=spec["iterations"],
         blocks=1,
     )
-    tolerance = TOLERANCES[spec["dtype"]]
-    lab |= {"relative_error": checked_error(a, b, c, tolerance), "tolerance": tolerance}
+    lab |= checked(a, b, c, TOLERANCES[spec["dtype"]])
     burst = bench.burst(
         call,
         name="burst",

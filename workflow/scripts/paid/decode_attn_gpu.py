@@ -12,31 +12,33 @@ from itertools import cycle
 from typing import Any
 
 from rooflab.measure import program
-from rooflab.measure.bench import Bench
+from rooflab.measure.bench import Bench, Call, Series
+from rooflab.measure.cuda.attention.configs import FusedConfig
+from rooflab.measure.cuda.attention.decode import DecodeCase, DecodeShape
+from rooflab.measure.cuda.bandwidth import empty
+from rooflab.measure.cuda.kernel_names import kernel_names
 from rooflab.measure.cuda.station import open_cuda_station
 from rooflab.measure.inputs import load, query, sizes
+from rooflab.measure.outcome import Measurement, Unsupported
+from rooflab.measure.search import Search, computed, fastest, refuse_too_big, verified
 from rooflab.reference import minigpt
 from rooflab.reference.attention import random_kv
 from rooflab.theory.dtypes import attention_error
 
-# rounding of the result in its dtype, and of the probabilities where a product takes them in that dtype
 COLD_L2S = 4  # the cold caches together are this many times L2: each has left it before its turn comes again
 BACK_TO_BACK_BLOCKS = 5
 COMPILERS = 4
 EMPTY, FLOOR_LAUNCHES = "empty kernel", 500
-Series = dict[str, Any]
 
 
-def measure(spec: dict[str, Any], bench: Bench) -> program.Measurement:
+def measure(spec: dict[str, Any], bench: Bench) -> Measurement:
     """The ladder of one step: cupy_chain and fused; from Python synchronised each, from Python back to back, in a graph
     of one and in a graph of many; warm, and cold where the cache fits into L2 at all. After it, the same ways of
     launching nothing: what launching costs differs from program to program with the state of the host.
 
-    Raises paid.Failed for a wrong result, paid.Unsupported for a head size that the kernel does not have or a cache that
+    Raises Failed for a wrong result, Unsupported for a head size that the kernel does not have or a cache that
     the card cannot hold.
     """
-    from rooflab.measure.cuda.kernel_names import kernel_names
-
     case, source = _case(spec, bench)
     config, search = _fastest(spec, bench, case)
     ways: dict[str, Callable[[int], Any]] = {"fused": lambda copy: case.fused(config, copy)}
@@ -50,20 +52,18 @@ def measure(spec: dict[str, Any], bench: Bench) -> program.Measurement:
     details = {"search": search, "configuration": str(config), "weights_source": source, "copies": len(case.caches)}
     details["kernels"] = {name: kernel_names(bench.device, way(0)) for name, way in ways.items()}
     shape = {name: getattr(case.shape, name) for name in ("batch", "query_heads", "kv_heads", "sequence", "head_dim")}
-    return program.Measurement("decode_attention", spec["dtype"], shape, series, details)
+    return Measurement("decode_attention", spec["dtype"], shape, series, details)
 
 
-def _case(spec: dict[str, Any], bench: Bench) -> tuple[Any, str]:
+def _case(spec: dict[str, Any], bench: Bench) -> tuple[DecodeCase, str]:
     """The step's operands on the device, with enough copies of the cache to be cold, and where the query comes from."""
-    from rooflab.measure.cuda.attention.decode import DecodeCase, DecodeShape
-
     device, dtype = bench.device, spec["dtype"]
     try:
         shape = DecodeShape(**sizes(spec, device.memory()[1]))
     except ValueError as error:
-        raise program.Unsupported(str(error)) from error
+        raise Unsupported(str(error)) from error
     copies = _copies(shape.kv_bytes(dtype), device.properties()["l2_bytes"], spec["graph_nodes"])
-    _refuse_too_big(shape.kv_bytes(dtype), device.memory()[1])
+    refuse_too_big("K and V take", shape.kv_bytes(dtype), device.memory()[1])
     if "weights" not in spec:
         return DecodeCase.random(device, shape, dtype, seed=0, copies=copies), "random query"
     geometry = minigpt.Geometry(**spec["geometry"])
@@ -71,11 +71,6 @@ def _case(spec: dict[str, Any], bench: Bench) -> tuple[Any, str]:
     q = query(_on_device(device, loaded, geometry), geometry)
     k, v = random_kv(1, geometry.cached_heads, spec["sequence"], geometry.head_dim, seed=0)
     return DecodeCase.from_host(device, q, k, v, dtype, copies), source
-
-
-def _refuse_too_big(kv_bytes: int, total_bytes: int) -> None:
-    if kv_bytes > total_bytes:
-        raise program.Unsupported(f"K and V take {kv_bytes} bytes, this GPU has {total_bytes}")
 
 
 def _copies(kv_bytes: int, l2_bytes: int, nodes: int) -> int:
@@ -91,37 +86,28 @@ def _on_device(device: Any, loaded: dict[str, Any], geometry: minigpt.Geometry) 
     return {name: device.xp.asnumpy(array) for name, array in uploaded.items()}
 
 
-def _fastest(spec: dict[str, Any], bench: Bench, case: Any) -> tuple[Any, list[dict[str, Any]]]:
+def _fastest(spec: dict[str, Any], bench: Bench, case: DecodeCase) -> tuple[FusedConfig, Search]:
     """The launch configuration with the shortest device time, by graphs of many steps, and what was tried."""
-    tried, nodes = [], spec["graph_nodes"]
-    candidates = case.fused_candidates(spec["configurations"])
+    device, nodes = bench.device, spec["graph_nodes"]
+    candidates = {str(config): config for config in case.fused_candidates(spec["configurations"])}
     with ThreadPoolExecutor(COMPILERS) as pool:  # NVRTC compiles beside itself; what is measured is measured alone
-        calls = list(pool.map(case.fused, candidates))
-    for config, call in zip(candidates, calls, strict=True):
-        replay = partial(bench.device.launch, bench.device.capture([call] * nodes))
-        tried.append((bench.seconds_per_call(replay) / nodes, config))
-    best = min(tried, key=lambda pair: pair[0])[1]
-    return best, [{"name": str(config), "seconds_per_call": seconds} for seconds, config in tried]
+        calls = dict(zip(candidates, pool.map(case.fused, candidates.values()), strict=True))
+
+    def seconds(call: Call) -> float:
+        return bench.seconds_per_call(partial(device.launch, device.capture([call] * nodes))) / nodes
+
+    best, search = fastest(calls, seconds)
+    return candidates[best], search
 
 
-def _verified(case: Any, call: Any) -> dict[str, float]:
-    """The relative error of one more run on a poisoned result. Raises paid.Failed beyond the tolerance or for NaN."""
-    case.poison()
-    call()
-    case.device.synchronize()
-    error, tolerance = case.relative_error(), attention_error(case.dtype)
-    if not error <= tolerance:
-        raise program.Failed(
-            f"decode attention in {case.dtype} is off by {error:.2g} relative to float64: expected at most {tolerance:.2g}",
-            "report this with the record: the kernel is wrong on this chip",
-        )
-    return {"relative_error": error, "tolerance": tolerance}
+def _verified(case: DecodeCase, call: Call) -> dict[str, float]:
+    """The relative error of one more run on a poisoned result. Raises Failed beyond the tolerance or for NaN."""
+    what = f"decode attention in {case.dtype}"
+    return verified(computed(case, [call], case.device.synchronize), attention_error(case.dtype), what)
 
 
 def _floors(spec: dict[str, Any], bench: Bench) -> list[Series]:
     """An empty kernel, launched in each of the ways that the step is."""
-    from rooflab.measure.cuda.bandwidth import empty
-
     call = empty(bench.device)
     common = {"implementation": EMPTY, "warmups": spec["warmups"], "cache": None}
     few = spec | {"iterations": min(spec["iterations"], FLOOR_LAUNCHES)}
@@ -131,7 +117,7 @@ def _floors(spec: dict[str, Any], bench: Bench) -> list[Series]:
     ]
 
 
-def _ladder(spec: dict[str, Any], bench: Bench, case: Any, name: str, way: Callable[[int], Any]) -> list[Series]:
+def _ladder(spec: dict[str, Any], bench: Bench, case: DecodeCase, name: str, way: Callable[[int], Any]) -> list[Series]:
     """The rungs of one implementation; cold ones go round the copies of the cache."""
     calls = {"warm": [way(0)]}
     if len(case.caches) > 1:

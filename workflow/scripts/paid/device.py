@@ -4,14 +4,13 @@ from typing import Any
 
 from rooflab.measure import program
 from rooflab.measure.bench import Bench
-from rooflab.measure.cuda.station import open_cuda_station
+from rooflab.measure.cuda.station import describe, open_cuda_station
+from rooflab.measure.outcome import Measurement
 
 
-def measure(spec: dict[str, Any], bench: Bench) -> program.Measurement:
+def measure(spec: dict[str, Any], bench: Bench) -> Measurement:
     """No series; the whole description under details."""
-    from rooflab.measure.cuda.station import describe
-
-    return program.Measurement(details=describe(bench.device))
+    return Measurement(details=describe(bench.device))
 
 
 if __name__ == "__main__":

@@ -4,25 +4,29 @@ from typing import Any
 
 from rooflab.measure import program
 from rooflab.measure.bench import Bench
+from rooflab.measure.cuda.fma import TOLERANCE, FmaCase
 from rooflab.measure.cuda.station import open_cuda_station
+from rooflab.measure.outcome import Measurement
+from rooflab.measure.search import fastest, verified
+from rooflab.theory.protocol import FMA_LAUNCHES, SEARCH_BLOCK_S
 
 TUNING_ROUNDS = 512
 
 
-def measure(spec: dict[str, Any], bench: Bench) -> program.Measurement:
+def measure(spec: dict[str, Any], bench: Bench) -> Measurement:
     """Series burst and sustained of the fastest launch configuration.
 
-    Raises paid.Failed if the kernel's sums are not the host's.
+    Raises Failed if the kernel's sums are not the host's.
     """
-    from rooflab.measure.cuda.fma import CONFIGS, FmaCase
-
     device = bench.device
-    tried = [(_seconds_per_fma(bench, FmaCase(device, config, TUNING_ROUNDS)), config) for config in CONFIGS]
-    per_fma, config = min(tried, key=lambda pair: pair[0])
-    once = FmaCase(device, config, 1).shape
-    rounds = max(1, round(spec["launch_s"] / (per_fma * once["threads"] * once["fma_per_thread"])))
-    case = FmaCase(device, config, rounds)
-    proof = _verified(case)
+    launches = {str(launch): launch for launch in FMA_LAUNCHES}
+    best, search = fastest(
+        launches, lambda each: _seconds_per_fma(bench, FmaCase(device, each, TUNING_ROUNDS)), unit="fma"
+    )
+    per_fma = min(each["seconds_per_fma"] for each in search)
+    rounds = max(1, round(spec["launch_s"] / (per_fma * _count(FmaCase(device, launches[best], 1)))))
+    case = FmaCase(device, launches[best], rounds)
+    proof = verified(case.relative_error(), TOLERANCE, "the multiply-add kernel")
     common = {"implementation": "register FMA kernel", "block_s": spec["burst_block_s"]}
     burst = bench.burst(
         case.call(),
@@ -33,26 +37,17 @@ def measure(spec: dict[str, Any], bench: Bench) -> program.Measurement:
         **common,
     )
     sustained = bench.sustained(case.call(), name="sustained", seconds=spec["sustained_s"], **common)
-    search = [{"name": str(each), "seconds_per_fma": seconds} for seconds, each in tried]
-    details = {"search": search, "configuration": str(config)}
-    return program.Measurement("fma", spec["dtype"], case.shape, [burst | proof, sustained | proof], details)
+    details = {"search": search, "configuration": best}
+    return Measurement("fma", spec["dtype"], case.shape, [burst | proof, sustained | proof], details)
 
 
-def _seconds_per_fma(bench: Bench, case: Any) -> float:
-    shape = case.shape
-    return bench.seconds_per_call(case.call(), at_least_s=0.005) / (shape["threads"] * shape["fma_per_thread"])
+def _seconds_per_fma(bench: Bench, case: FmaCase) -> float:
+    return bench.seconds_per_call(case.call(), at_least_s=SEARCH_BLOCK_S) / _count(case)
 
 
-def _verified(case: Any) -> dict[str, float]:
-    from rooflab.measure.cuda.fma import TOLERANCE
-
-    error = case.relative_error()
-    if not error <= TOLERANCE:
-        raise program.Failed(
-            f"the multiply-add kernel is off by {error:.2g}: expected at most {TOLERANCE:.2g}",
-            "report this with the record: the kernel is wrong on this chip",
-        )
-    return {"relative_error": error, "tolerance": TOLERANCE}
+def _count(case: FmaCase) -> int:
+    """Multiply-adds of a launch."""
+    return case.shape["threads"] * case.shape["fma_per_thread"]
 
 
 if __name__ == "__main__":

@@ -5,13 +5,13 @@ from typing import Any
 
 from rooflab.measure import program
 from rooflab.measure.bench import Bench
+from rooflab.measure.cuda.bandwidth import empty
 from rooflab.measure.cuda.station import open_cuda_station
+from rooflab.measure.outcome import Measurement
 
 
-def measure(spec: dict[str, Any], bench: Bench) -> program.Measurement:
+def measure(spec: dict[str, Any], bench: Bench) -> Measurement:
     """Series sync_each, back_to_back, graph of one, and graph (of `graph_nodes` empty kernels)."""
-    from rooflab.measure.cuda.bandwidth import empty
-
     device, nodes, iterations = bench.device, spec["graph_nodes"], spec["iterations"]
     call = empty(device)
     one, many = device.capture([call]), device.capture([call] * nodes)
@@ -31,7 +31,7 @@ def measure(spec: dict[str, Any], bench: Bench) -> program.Measurement:
             partial(device.launch, many), name="graph", iterations=30, launch="graph", cache=None, nodes=nodes, **common
         ),
     ]
-    return program.Measurement(operator="empty_launch", series=series)
+    return Measurement(operator="empty_launch", series=series)
 
 
 if __name__ == "__main__":

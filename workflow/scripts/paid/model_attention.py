@@ -12,16 +12,18 @@ from typing import Any
 from rooflab.measure import program
 from rooflab.measure.bench import Bench
 from rooflab.measure.cuda import cold_graphs
+from rooflab.measure.cuda.attention.decode import DecodeCase, DecodeShape
+from rooflab.measure.cuda.attention.latent import LatentCase, LatentShape
 from rooflab.measure.cuda.cublaslt import LtError
 from rooflab.measure.cuda.station import open_cuda_station
+from rooflab.measure.outcome import Measurement, Unsupported
+from rooflab.measure.search import Search, refuse_too_big
 from rooflab.theory.dtypes import attention_error
 from rooflab.theory.dtypes import dtype as format_of
 from rooflab.theory.geometry import Decoder, decoder
 from rooflab.theory.step import cached_elements
 
-# rounding of the result, and of the probabilities where a product takes them in the cache's dtype
 IMPLEMENTATIONS = {"fused": "fused", "chain": "cublasLt, softmax, cublasLt"}
-Search = list[dict[str, Any]]
 
 
 @dataclass(frozen=True)
@@ -35,35 +37,28 @@ class Taken:
     way: str
 
 
-def measure(spec: dict[str, Any], bench: Bench) -> program.Measurement:
+def measure(spec: dict[str, Any], bench: Bench) -> Measurement:
     """One series, `fused cold` or, where that is faster for a latent cache, `chain cold`.
 
-    Raises paid.Unsupported for a cache beyond the card's total memory or a shape the kernel has not, paid.Failed for a
+    Raises Unsupported for a cache beyond the card's total memory or a shape that the kernel does not have, Failed for a
     wrong result.
     """
     model, device = decoder(spec["geometry"]), bench.device
     cache_bytes = spec["batch"] * spec["sequence"] * cached_elements(model) * format_of(spec["dtype"]).bytes
-    _refuse_too_big(cache_bytes, device.memory()[1])
+    refuse_too_big("one layer's cache takes", cache_bytes, device.memory()[1])
     copies = cold_graphs.copies_for(cache_bytes, device.properties()["l2_bytes"])
     build = _latent if model.latent else _grouped
     try:
         taken = build(spec, bench, model, copies)
     except (ValueError, LtError) as error:
-        raise program.Unsupported(str(error)) from error
+        raise Unsupported(str(error)) from error
     proof = cold_graphs.proof(bench, taken.case, taken.steps[0], attention_error(spec["dtype"]), "decode attention")
     series = cold_graphs.timed(bench, spec, taken.steps, f"{taken.way} cold", IMPLEMENTATIONS[taken.way]) | proof
     details = {"search": taken.search, "copies": copies, "inputs": "random normal"}
-    return program.Measurement("decode_attention", spec["dtype"], taken.shape, [series], details)
-
-
-def _refuse_too_big(cache_bytes: int, total_bytes: int) -> None:
-    if cache_bytes > total_bytes:
-        raise program.Unsupported(f"one layer's cache takes {cache_bytes} bytes, this GPU has {total_bytes}")
+    return Measurement("decode_attention", spec["dtype"], taken.shape, [series], details)
 
 
 def _grouped(spec: dict[str, Any], bench: Bench, model: Decoder, copies: int) -> Taken:
-    from rooflab.measure.cuda.attention.decode import DecodeCase, DecodeShape
-
     sizes = {"batch": spec["batch"], "query_heads": model.heads, "kv_heads": model.kv_heads}
     sizes |= {"sequence": spec["sequence"], "head_dim": model.head_dim}
     case = DecodeCase.random(bench.device, DecodeShape(**sizes), spec["dtype"], seed=0, copies=copies)
@@ -76,8 +71,6 @@ def _grouped(spec: dict[str, Any], bench: Bench, model: Decoder, copies: int) ->
 
 
 def _latent(spec: dict[str, Any], bench: Bench, model: Decoder, copies: int) -> Taken:
-    from rooflab.measure.cuda.attention.latent import LatentCase, LatentShape
-
     latent = model.latent
     assert latent is not None
     sizes = {"batch": spec["batch"], "query_heads": model.heads, "sequence": spec["sequence"]}

@@ -8,8 +8,11 @@ from typing import Any
 from rooflab.measure import program
 from rooflab.measure.bench import Bench, Series
 from rooflab.measure.cuda import cold_graphs
-from rooflab.measure.cuda.products import refuse_dtype, timed_product
+from rooflab.measure.cuda.elementwise import ElementwiseCase
+from rooflab.measure.cuda.products import timed_product
 from rooflab.measure.cuda.station import open_cuda_station
+from rooflab.measure.outcome import Measurement
+from rooflab.measure.search import refuse_format, refuse_too_big
 from rooflab.theory import step
 from rooflab.theory.dtypes import dtype as format_of
 from rooflab.theory.geometry import decoder
@@ -17,18 +20,19 @@ from rooflab.theory.geometry import decoder
 WARM_NODES = 50  # launches of a kernel of a microsecond in a graph, so that starting the graph weighs nothing
 
 
-def measure(spec: dict[str, Any], bench: Bench) -> program.Measurement:
+def measure(spec: dict[str, Any], bench: Bench) -> Measurement:
     """A series per part, `details` with its search; a part that the library does not have stands in `details.missing`.
 
-    Raises paid.Unsupported where the chip has no such arithmetic or the weights exceed its memory, paid.Failed for a wrong
+    Raises Unsupported where the chip has no such arithmetic or the weights exceed its memory, Failed for a wrong
     result.
     """
     model, dtype, batch = decoder(spec["geometry"]), spec["dtype"], spec["batch"]
-    refuse_dtype(bench.device, dtype)
+    refuse_format(bench.device.compute_capability, dtype)
     series: list[Series] = []
     details: dict[str, Any] = {"parts": {}, "missing": {}, "inputs": "random normal"}
     for part in step.products(model, batch):
-        _refuse_too_big(part, format_of(dtype).bytes, bench.device.memory()[1])
+        asked = part.weight_elements() * format_of(dtype).bytes
+        refuse_too_big(f"the weights of {part.part} take", asked, bench.device.memory()[1])
         sizes = (part.rows, part.n, part.k, part.groups)
         _add(series, details, part.part, lambda s=sizes, p=part.part: timed_product(bench, spec, p, *s))
         bench.device.free_pool()
@@ -36,7 +40,7 @@ def measure(spec: dict[str, Any], bench: Bench) -> program.Measurement:
         _add(series, details, kernel.part, lambda k=kernel: _timed_kernel(bench, spec, k))
         bench.device.free_pool()
     shape = {"batch": batch, "parts": len(series)}
-    return program.Measurement("decode_step", dtype, shape, series, details)
+    return Measurement("decode_step", dtype, shape, series, details)
 
 
 def _add(series: list[Series], details: dict[str, Any], part: str, timed: Any) -> None:
@@ -49,15 +53,7 @@ def _add(series: list[Series], details: dict[str, Any], part: str, timed: Any) -
     details["parts"][part] = known
 
 
-def _refuse_too_big(part: step.Product, element_bytes: int, total_bytes: int) -> None:
-    asked = part.weight_elements() * element_bytes
-    if asked > total_bytes:
-        raise program.Unsupported(f"the weights of {part.part} take {asked} bytes, this GPU has {total_bytes}")
-
-
 def _timed_kernel(bench: Bench, spec: dict[str, Any], part: step.Elementwise) -> tuple[Series, dict[str, Any]]:
-    from rooflab.measure.cuda.elementwise import ElementwiseCase
-
     dtype = format_of(spec["dtype"]).between  # fp8 is for products
     case = ElementwiseCase(bench.device, part.kernel, part.rows, part.width, dtype)
     ways = {f"{threads} threads": [(case.call(threads),)] * WARM_NODES for threads in case.threads}

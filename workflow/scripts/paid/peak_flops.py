@@ -6,57 +6,50 @@ The path that ran is proved by the relative error against float64: each arithmet
 from typing import Any
 
 from rooflab.measure import program
-from rooflab.measure.bench import Bench
+from rooflab.measure.bench import Bench, Call, Series
+from rooflab.measure.cuda.cublaslt import LtError
+from rooflab.measure.cuda.device import CudaDevice
+from rooflab.measure.cuda.gemm import Candidate, GemmCase
+from rooflab.measure.cuda.kernel_names import kernel_names
 from rooflab.measure.cuda.station import open_cuda_station
-from rooflab.theory import vendor
-from rooflab.theory.dtypes import refusal, variant
+from rooflab.measure.outcome import Failed, Measurement, Unsupported
+from rooflab.measure.search import Search, computed, refuse_format, verified
+from rooflab.theory import vendor, work
+from rooflab.theory.dtypes import variant
+from rooflab.theory.protocol import GEMM_SEARCH_GAP_S, SEARCH_BLOCK_S
+from rooflab.theory.quantiles import median
 
 # Chips whose Tensor Cores sum in fp32 as fast as in fp16 (NVIDIA's datacentre parts: V100, A100, H100/H200, B200/B300); the
 # others, GeForce and its kin, halve the rate
 SAME_RATE = {"fp16_acc16": (70, 80, 90, 100, 103)}
-SEARCH_GAP_S = 0.05
-SEARCH_BLOCK_S = 0.005  # long enough that synchronising does not decide between algorithms
 CLEARLY_FASTER = 0.99
 INVESTIGATE_BELOW = 0.5
+UNSET = "unset variables that change cuBLAS (NVIDIA_TF32_OVERRIDE, CUPY_TF32) and run the same command again"
 
 
-def measure(spec: dict[str, Any], bench: Bench) -> program.Measurement:
+def measure(spec: dict[str, Any], bench: Bench) -> Measurement:
     """Series lab, burst, sustained of the plain product, and `burst candidate` where another algorithm is faster.
 
-    Raises paid.Unsupported where the chip has no such arithmetic, paid.Failed when another arithmetic ran than asked for.
+    Raises Unsupported where the chip has no such arithmetic, Failed when another arithmetic ran than was asked for.
     """
-    from rooflab.measure.cuda.gemm import GemmCase
-    from rooflab.measure.cuda.kernel_names import kernel_names
-
     n, dtype = spec["n"], variant(spec["dtype"]).name
-    _refuse(bench.device, dtype, n)
-    if bench.device.compute_capability in SAME_RATE.get(spec["dtype"], ()):
-        raise program.Unsupported(f"{spec['dtype']} has no rate of its own on this chip: it runs as fast as {dtype}")
+    _refuse(bench.device, spec["dtype"], n)
     case = GemmCase(bench.device, spec["dtype"], n)
     call = _plain(case)
-    case.poison()
-    lab = bench.blocks(
-        call,
-        name="lab",
-        implementation=case.path,
-        warmups=spec["warmups"],
-        iterations_per_block=spec["iterations"],
-        blocks=1,
-    )
-    lab |= _verified(case)
-    series = [lab, _burst(spec, bench, call, "burst", case.path)]
+    series = [_lab(spec, bench, case, call), _burst(spec, bench, call, "burst", case.path)]
     search, candidate = _search(spec, bench, case)
     if candidate is not None:
-        series.append(
-            _burst(spec, bench, candidate.call, "burst candidate", candidate.name) | _checked(case, candidate)
-        )
+        error = computed(case, [candidate.call], bench.synchronize)
+        taken = _burst(spec, bench, candidate.call, "burst candidate", candidate.name)
+        series.append(taken | _verified(case, error))
     details: dict[str, Any] = {
         "search": search,
         "chosen": candidate.name if candidate else case.path,
         "path": case.path,
+        "path_proved_by": "relative error against float64",
+        "scales": case.scales,
+        "investigations": _investigate(spec["dtype"], bench, case, series[1]),
     }
-    details["path_proved_by"] = "relative error against float64"
-    details |= {"scales": case.scales, "investigations": _investigate(spec["dtype"], bench, case, series[1])}
     sustained = bench.sustained(
         call,
         name="sustained",
@@ -65,49 +58,49 @@ def measure(spec: dict[str, Any], bench: Bench) -> program.Measurement:
         block_s=10 * spec["burst_block_s"],
     )
     details["kernels"] = kernel_names(bench.device, candidate.call if candidate else call)
-    return program.Measurement("gemm", dtype, {"m": n, "n": n, "k": n}, [*series, sustained], details)
+    return Measurement("gemm", dtype, {"m": n, "n": n, "k": n}, [*series, sustained], details)
 
 
-def _plain(case: Any) -> Any:
-    """The plain call. Raises paid.Failed where cuBLASLt has no algorithm for it."""
-    from rooflab.measure.cuda.cublaslt import LtError
-
+def _plain(case: GemmCase) -> Call:
+    """The plain call. Raises Failed where cuBLASLt has no algorithm for it."""
     try:
         return case.call()
     except LtError as error:
-        raise program.Failed(
-            f"{case.variant}: cuBLASLt refuses it: {error}", "try a newer cuBLAS, then run again"
-        ) from error
+        raise Failed(f"{case.variant}: cuBLASLt refuses it: {error}", "try a newer cuBLAS, then run again") from error
 
 
-def _refuse(device: Any, dtype: str, n: int) -> None:
-    if reason := refusal(dtype, device.compute_capability):
-        raise program.Unsupported(reason)
-    if n % variant(dtype).multiple:
-        raise program.Unsupported(f"{dtype} needs a size that is a multiple of {variant(dtype).multiple}, not {n}")
+def _refuse(device: CudaDevice, name: str, n: int) -> None:
+    """Raises Unsupported where the chip has no such arithmetic, or none that differs from the dtype's own."""
+    arithmetic = variant(name)
+    refuse_format(device.compute_capability, name)
+    if n % arithmetic.multiple:
+        raise Unsupported(f"{arithmetic.name} needs a size that is a multiple of {arithmetic.multiple}, not {n}")
+    if device.compute_capability in SAME_RATE.get(name, ()):
+        raise Unsupported(f"{name} has no rate of its own on this chip: it runs as fast as {arithmetic.name}")
 
 
-def _verified(case: Any) -> dict[str, float]:
-    """The relative error of what the result holds now. Raises paid.Failed outside the dtype's window."""
+def _verified(case: GemmCase, error: float) -> dict[str, float]:
+    """Raises Failed outside the window of the variant's arithmetic."""
     low, high = variant(case.variant).product_error
-    error = case.relative_error()
-    if not low <= error <= high:
-        raise program.Failed(
-            f"{case.variant}: relative error {error:.2g} against float64, expected {low:.2g} to {high:.2g}: "
-            "another arithmetic ran than was asked for",
-            "unset variables that change cuBLAS (NVIDIA_TF32_OVERRIDE, CUPY_TF32) and run the same command again",
-        )
-    return {"relative_error": error, "tolerance": high}
+    what = f"{case.variant}: another arithmetic ran than was asked for, or wrongly: the product"
+    return verified(error, high, what, UNSET, least=low)
 
 
-def _checked(case: Any, candidate: Any) -> dict[str, float]:
-    """Runs the timed algorithm once more on a poisoned result and verifies it."""
+def _lab(spec: dict[str, Any], bench: Bench, case: GemmCase, call: Call) -> Series:
+    """The lab's launches in a row, on a poisoned result, which is then verified."""
     case.poison()
-    candidate.call()
-    return _verified(case)
+    taken = bench.blocks(
+        call,
+        name="lab",
+        implementation=case.path,
+        warmups=spec["warmups"],
+        iterations_per_block=spec["iterations"],
+        blocks=1,
+    )
+    return taken | _verified(case, case.relative_error())
 
 
-def _burst(spec: dict[str, Any], bench: Bench, call: Any, name: str, implementation: str) -> dict[str, Any]:
+def _burst(spec: dict[str, Any], bench: Bench, call: Call, name: str, implementation: str) -> Series:
     return bench.burst(
         call,
         name=name,
@@ -119,46 +112,39 @@ def _burst(spec: dict[str, Any], bench: Bench, call: Any, name: str, implementat
     )
 
 
-def _search(spec: dict[str, Any], bench: Bench, case: Any) -> tuple[list[dict[str, Any]], Any]:
+def _search(spec: dict[str, Any], bench: Bench, case: GemmCase) -> tuple[Search, Candidate | None]:
     """Times the plain call and cuBLASLt's other proposals alike; the fastest of these if it is clearly faster, or None.
 
     A proposal that the library then refuses is noted and passed over: the plain call stands."""
-    from rooflab.measure.cuda.cublaslt import LtError
-
-    search = [{"name": case.path, "seconds_per_call": _rested_seconds(bench, case.call()), "config": None}]
-    best = None
+    search: Search = [{"name": case.path, "seconds_per_call": _rested_seconds(bench, case.call()), "config": None}]
     try:
-        candidates = case.candidates(spec["algorithms"]) if spec["algorithms"] else []
+        candidates = {each.name: each for each in (case.candidates(spec["algorithms"]) if spec["algorithms"] else [])}
     except LtError as error:
         return [*search, {"name": "cuBLASLt heuristic", "refused": str(error)}], None
-    for candidate in candidates:
-        entry: dict[str, Any] = {"name": candidate.name, "config": candidate.config}
-        try:
-            entry["seconds_per_call"] = _rested_seconds(bench, candidate.call)
-            best = min(
-                best or (entry["seconds_per_call"], candidate), (entry["seconds_per_call"], candidate), key=_first
-            )
-        except LtError as error:
-            entry["refused"] = str(error)
-        search.append(entry)
-    plain_s = search[0]["seconds_per_call"]
-    return search, best[1] if best is not None and best[0] < CLEARLY_FASTER * plain_s else None
+    search += [_tried(bench, candidate) for candidate in candidates.values()]
+    best = min((each for each in search if "seconds_per_call" in each), key=lambda each: each["seconds_per_call"])
+    clearly = best["seconds_per_call"] < CLEARLY_FASTER * search[0]["seconds_per_call"]
+    return search, candidates[best["name"]] if clearly else None
 
 
-def _first(pair: tuple[float, Any]) -> float:
-    return pair[0]
+def _tried(bench: Bench, candidate: Candidate) -> dict[str, Any]:
+    entry: dict[str, Any] = {"name": candidate.name, "config": candidate.config}
+    try:
+        return entry | {"seconds_per_call": _rested_seconds(bench, candidate.call)}
+    except LtError as error:
+        return entry | {"refused": str(error)}
 
 
-def _rested_seconds(bench: Bench, call: Any) -> float:
-    bench.sleep(SEARCH_GAP_S)
+def _rested_seconds(bench: Bench, call: Call) -> float:
+    bench.sleep(GEMM_SEARCH_GAP_S)
     return bench.seconds_per_call(call, at_least_s=SEARCH_BLOCK_S)
 
 
-def _investigate(arithmetic: str, bench: Bench, case: Any, burst: dict[str, Any]) -> list[dict[str, Any]]:
+def _investigate(arithmetic: str, bench: Bench, case: GemmCase, burst: Series) -> list[dict[str, Any]]:
     """Below half of the vendor's peak: a larger matrix, a loaded chip, the next algorithm. Their verdict is free."""
-    per_call = sorted(burst["samples_s"])[len(burst["samples_s"]) // 2] / burst["iterations_per_sample"]
+    per_call = median(burst["samples_s"]) / burst["iterations_per_sample"]
     peak = _vendor_flop_per_s(bench.device, arithmetic)
-    if peak is None or 2 * case.n**3 / per_call >= INVESTIGATE_BELOW * peak:
+    if peak is None or work.square_product(case.n) / per_call >= INVESTIGATE_BELOW * peak:
         return []
     found = [_larger(bench, case)]
     bench.sustained(case.call(), name="load", implementation=case.path, seconds=2.0, block_s=0.1)
@@ -172,7 +158,7 @@ def _investigate(arithmetic: str, bench: Bench, case: Any, burst: dict[str, Any]
     return found
 
 
-def _larger(bench: Bench, case: Any) -> dict[str, Any]:
+def _larger(bench: Bench, case: GemmCase) -> dict[str, Any]:
     try:
         other = type(case)(bench.device, case.variant, 8192)
     except MemoryError as error:
@@ -184,7 +170,7 @@ def _finding(name: str, n: int, implementation: str, seconds: float) -> dict[str
     return {"name": name, "n": n, "implementation": implementation, "seconds_per_call": seconds}
 
 
-def _vendor_flop_per_s(device: Any, arithmetic: str) -> float | None:
+def _vendor_flop_per_s(device: CudaDevice, arithmetic: str) -> float | None:
     """The one glance at the vendor table while the card is rented: is the investigation due?"""
     facts = device.properties()
     peaks = vendor.vendor_peaks(

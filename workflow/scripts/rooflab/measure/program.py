@@ -8,7 +8,7 @@ import sys
 import time
 import traceback
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, TextIO
@@ -16,37 +16,11 @@ from typing import Any, TextIO
 from rooflab.machine import cards, cluster, locks
 from rooflab.measure import announce
 from rooflab.measure.bench import PULSE_S, Bench
+from rooflab.measure.outcome import Failed, Measurement, Unsupported
 from rooflab.measure.station import Opener, Station, open_station
 from rooflab.record import environment, identity, ledger, publish, records
 
 RESULTS_LOST = 3  # exit status: the wrong machine or a lost device; everything stops, nothing was written
-
-
-class Failed(Exception):
-    """The measurement could not be taken this time: published as a record, planned again by the next run."""
-
-    def __init__(self, reason: str, remedy: str) -> None:
-        super().__init__(reason)
-        self.remedy = remedy
-
-
-class Unsupported(Exception):
-    """This device can never do it: published as a final record."""
-
-
-@dataclass
-class Measurement:
-    """What a stage hands back."""
-
-    operator: str | None = None
-    dtype: str | None = None
-    shape: dict[str, int] = field(default_factory=dict)
-    series: list[dict[str, Any]] = field(default_factory=list)
-    details: dict[str, Any] = field(default_factory=dict)
-    status: str = "measured"
-    reason: str | None = None
-    remedy: str | None = None
-
 
 Measure = Callable[[dict[str, Any], Bench], Measurement]
 

@@ -45,6 +45,16 @@ def triad(n_elements: int, dtype_bytes: int) -> Work:
     return Work(2 * n_elements, 3 * n_elements * dtype_bytes)
 
 
+def multiply_adds(count: int) -> int:
+    """FLOP of `count` fused multiply-adds."""
+    return 2 * count
+
+
+def square_product(n: int) -> int:
+    """FLOP of the product of two (n, n) matrices: n multiply-adds for each of n^2 elements."""
+    return multiply_adds(n**3)
+
+
 def gemm(m: int, n: int, k: int, in_bytes: int, out_bytes: int, convention: str) -> Work:
     """C (m, n) = A (m, k) @ B (k, n): 2mnk FLOP; `in_bytes` and `out_bytes` are the sizes of an element.
 
@@ -56,7 +66,7 @@ def gemm(m: int, n: int, k: int, in_bytes: int, out_bytes: int, convention: str)
     moved = {"reads": reads, "reads_and_write": reads + m * n * out_bytes}
     if convention not in moved:
         raise ValueError(f"unknown GEMM byte convention {convention!r}: expected one of {', '.join(moved)}")
-    return Work(2 * m * n * k, moved[convention])
+    return Work(multiply_adds(m * n * k), moved[convention])
 
 
 def decode_attention(batch: int, query_heads: int, kv_heads: int, sequence: int, head_dim: int, kv_bytes: int) -> Work:

@@ -13,6 +13,7 @@ import numpy as np
 
 from rooflab.measure.cuda.arrays import normal, poison
 from rooflab.measure.cuda.device import Call, CudaDevice
+from rooflab.theory.protocol import MEMORY_LAUNCHES, MemoryLaunch
 
 VECTOR_BYTES = 16
 CHECK_WORDS = 1 << 26  # words compared at once, so that a check needs little memory of its own
@@ -20,32 +21,8 @@ WRITTEN_WORD = 0x3F123456
 TRIAD_FACTOR = 0.5
 
 
-@dataclass(frozen=True)
-class Config:
-    """How a kernel is launched; `blocks_per_sm` 0 means one tile per block, as many blocks as that takes."""
-
-    loads_in_flight: int
-    threads: int
-    blocks_per_sm: int
-
-
-# The first of each is the default: fastest on an H200. The others are for chips that want something else.
-CONFIGS: dict[str, tuple[Config, ...]] = {
-    "d2d": (),
-    "read": (
-        *(Config(8, 512, 0), Config(8, 256, 0), Config(4, 512, 0), Config(4, 1024, 0)),
-        *(Config(4, 1024, 2), Config(8, 256, 8)),
-    ),
-    "write": (
-        *(Config(1, 1024, 0), Config(2, 256, 0), Config(1, 512, 0), Config(1, 256, 0)),
-        *(Config(4, 512, 0), Config(4, 512, 4)),
-    ),
-    "triad": (Config(1, 256, 0), Config(1, 1024, 0), Config(1, 512, 0), Config(4, 256, 0), Config(4, 512, 4)),
-    "l2_read": (Config(4, 512, 4), Config(8, 512, 4), Config(8, 1024, 2), Config(4, 256, 8), Config(16, 256, 4)),
-}
-
 # Arrays that a pattern reads and writes.
-READS_WRITES = {"d2d": (1, 1), "read": (1, 0), "write": (0, 1), "triad": (2, 1), "l2_read": (1, 0)}
+READS_WRITES = {"d2d": (1, 1), "read": (1, 0), "write": (0, 1), "triad": (2, 1), "l2": (1, 0)}
 
 
 @dataclass(frozen=True)
@@ -60,7 +37,7 @@ class Pattern:
     reads: int
     writes: int
     passes: int
-    config: Config | None
+    config: MemoryLaunch | None
 
 
 Buffers = tuple[list[Any], list[Any]]
@@ -79,26 +56,26 @@ def buffers(device: CudaDevice, name: str, bytes_per_array: int) -> Buffers:
 
 
 def pattern(
-    device: CudaDevice, name: str, bytes_per_array: int, config: Config | None = None, on: Buffers | None = None
+    device: CudaDevice, name: str, bytes_per_array: int, config: MemoryLaunch | None = None, on: Buffers | None = None
 ) -> Pattern:
     """The pattern `name`: d2d (cudaMemcpyAsync), read, write or triad (to = first + factor * second, fp32).
 
-    `config` None takes the default, `on` None buffers of its own. Raises ValueError as `buffers` does, and for l2_read.
+    `config` None takes the default, `on` None buffers of its own. Raises ValueError as `buffers` does, and for l2.
     """
-    if name == "l2_read":
-        raise ValueError("l2_read is a function of its own: it also takes the number of passes")
+    if name == "l2":
+        raise ValueError("l2 is a function of its own: it also takes the number of passes")
     sources, targets = on or buffers(device, name, bytes_per_array)
-    chosen = config or next(iter(CONFIGS[name]), None)
+    chosen = config or next(iter(MEMORY_LAUNCHES[name]), None)
     call, check = _BUILDERS[name](device, sources, targets, chosen)
     return Pattern(name, call, check, bytes_per_array, len(sources), len(targets), 1, chosen)
 
 
 def l2_read(
-    device: CudaDevice, bytes_per_array: int, passes: int, config: Config | None = None, on: Buffers | None = None
+    device: CudaDevice, bytes_per_array: int, passes: int, config: MemoryLaunch | None = None, on: Buffers | None = None
 ) -> Pattern:
     """Reads one buffer `passes` times in one launch, from L2 and never from L1 if the buffer fits into L2."""
-    chosen = config or CONFIGS["l2_read"][0]
-    sources, _ = on or buffers(device, "l2_read", bytes_per_array)
+    chosen = config or MEMORY_LAUNCHES["l2"][0]
+    sources, _ = on or buffers(device, "l2", bytes_per_array)
     call, check = _read(device, sources, [], chosen, resident=1, passes=passes)
     return Pattern("l2_read", call, check, bytes_per_array, 1, 0, passes, chosen)
 
@@ -125,12 +102,14 @@ def _word_count(size: int) -> int:
     return size // 4
 
 
-def _grid(device: CudaDevice, vectors: int, config: Config) -> int:
+def _grid(device: CudaDevice, vectors: int, config: MemoryLaunch) -> int:
     tiles = -(-vectors // (config.threads * config.loads_in_flight))
     return min(tiles, device.sm_count * config.blocks_per_sm) if config.blocks_per_sm else tiles
 
 
-def _launch(device: CudaDevice, function: str, words: int, config: Config, resident: int, arguments: list[Any]) -> Call:
+def _launch(
+    device: CudaDevice, function: str, words: int, config: MemoryLaunch, resident: int, arguments: list[Any]
+) -> Call:
     kernel = device.kernel("bandwidth", function, LOADS_IN_FLIGHT=config.loads_in_flight, RESIDENT=resident)
     grid, block = (_grid(device, words * 4 // VECTOR_BYTES, config),), (config.threads,)
     return partial(kernel, grid, block, tuple(arguments))
@@ -143,13 +122,13 @@ def _chunks(words: int) -> Iterator[slice]:
 Built = tuple[Call, Callable[[], bool]]
 
 
-def _d2d(device: CudaDevice, sources: list[Any], targets: list[Any], config: Config | None) -> Built:
+def _d2d(device: CudaDevice, sources: list[Any], targets: list[Any], config: MemoryLaunch | None) -> Built:
     call = device.memory_copy(targets[0], sources[0])
     return call, partial(_equal, device, call, targets[0], lambda chunk: sources[0][chunk])
 
 
 def _read(
-    device: CudaDevice, sources: list[Any], targets: list[Any], config: Config, resident: int = 0, passes: int = 1
+    device: CudaDevice, sources: list[Any], targets: list[Any], config: MemoryLaunch, resident: int = 0, passes: int = 1
 ) -> Built:
     words, count, times = sources[0], np.int64(sources[0].nbytes // VECTOR_BYTES), np.int32(passes)
     sink, total = device.xp.zeros(1, np.uint32), device.xp.zeros(1, np.uint32)
@@ -165,7 +144,7 @@ def _read(
     return call, check
 
 
-def _write(device: CudaDevice, sources: list[Any], targets: list[Any], config: Config) -> Built:
+def _write(device: CudaDevice, sources: list[Any], targets: list[Any], config: MemoryLaunch) -> Built:
     count = np.int64(targets[0].nbytes // VECTOR_BYTES)
     call = _launch(device, "write_only", targets[0].size, config, 0, [targets[0], np.uint32(WRITTEN_WORD), count])
     vector = device.xp.asarray(WRITTEN_WORD + np.arange(4, dtype=np.uint32))
@@ -176,7 +155,7 @@ def _write(device: CudaDevice, sources: list[Any], targets: list[Any], config: C
     return call, partial(_equal, device, call, targets[0], expected)
 
 
-def _triad(device: CudaDevice, sources: list[Any], targets: list[Any], config: Config) -> Built:
+def _triad(device: CudaDevice, sources: list[Any], targets: list[Any], config: MemoryLaunch) -> Built:
     count, factor = np.int64(targets[0].nbytes // VECTOR_BYTES), np.float32(TRIAD_FACTOR)
     call = _launch(device, "triad", targets[0].size, config, 0, [*sources, targets[0], factor, count])
 

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from rooflab.measure import program
+from rooflab.measure import search
 from rooflab.measure.bench import Bench, Series
+from rooflab.measure.search import Search
 
 COLD_L2S = 4  # the copies together are this many times L2: each has left it before its turn comes again
 MOST_COPIES = 1024
@@ -38,30 +39,19 @@ def replay(bench: Bench, steps: Sequence[Step], least_nodes: int) -> Replay:
     return Replay(partial(bench.device.launch, graph), rounds * len(steps))
 
 
-def fastest(bench: Bench, ways: Mapping[str, Sequence[Step]], least_nodes: int) -> tuple[str, list[dict[str, Any]]]:
+def fastest(bench: Bench, ways: Mapping[str, Sequence[Step]], least_nodes: int) -> tuple[str, Search]:
     """The name of the way whose graph takes least a step, and what each took."""
-    tried: list[dict[str, Any]] = []
-    for name, steps in ways.items():
+
+    def seconds(steps: Sequence[Step]) -> float:
         captured = replay(bench, steps, least_nodes)
-        tried.append({"name": name, "seconds_per_call": bench.seconds_per_call(captured.call) / captured.nodes})
-    best = min(tried, key=lambda each: float(each["seconds_per_call"]))
-    return str(best["name"]), tried
+        return bench.seconds_per_call(captured.call) / captured.nodes
+
+    return search.fastest(ways, seconds)
 
 
-def proof(bench: Bench, case: Any, step: Step, tolerance: float, what: str) -> dict[str, float]:
-    """The relative error against float64 of one more step on a poisoned result. Raises paid.Failed beyond the tolerance
-    or for NaN."""
-    case.poison()
-    for call in step:
-        call()
-    bench.device.synchronize()
-    error = case.relative_error()
-    if not error <= tolerance:
-        raise program.Failed(
-            f"{what} is off by {error:.2g} relative to float64: expected at most {tolerance:.2g}",
-            "report this with the record: another arithmetic ran, or the kernel is wrong on this chip",
-        )
-    return {"relative_error": error, "tolerance": tolerance}
+def proof(bench: Bench, case: search.Checkable, step: Step, tolerance: float, what: str) -> dict[str, float]:
+    """The relative error against float64 of one more step on a poisoned result. Raises Failed beyond the tolerance."""
+    return search.verified(search.computed(case, step, bench.synchronize), tolerance, what)
 
 
 def timed(

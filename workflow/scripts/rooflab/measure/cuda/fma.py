@@ -3,7 +3,6 @@
 cuBLAS's fp32 product stops below this, because it also has to fetch its operands.
 """
 
-from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
@@ -11,6 +10,7 @@ from numpy.typing import NDArray
 
 from rooflab.measure.cuda.device import Call, CudaDevice
 from rooflab.reference.attention import relative_error
+from rooflab.theory.protocol import FmaLaunch
 
 UNROLL = 32  # of kernels/fma.cu
 FACTOR, ADDEND = np.float32(0.999), np.float32(0.5)
@@ -18,23 +18,10 @@ CHECKED_ROUNDS = 40
 TOLERANCE = 2e-6  # the order of the final sum is the kernel's; the chains themselves are exact to the last bit
 
 
-@dataclass(frozen=True)
-class Config:
-    """How the kernel is launched: independent sums per thread, threads per block, blocks per multiprocessor."""
-
-    chains: int
-    threads: int
-    blocks_per_sm: int
-
-
-# the first is the fastest on an H200, by less than a per cent
-CONFIGS = (Config(8, 512, 2), Config(6, 512, 4), Config(8, 1024, 1), Config(8, 256, 4), Config(16, 128, 2))
-
-
 class FmaCase:
     """Every thread of the device multiplying and adding `rounds * UNROLL * chains` times per launch."""
 
-    def __init__(self, device: CudaDevice, config: Config, rounds: int) -> None:
+    def __init__(self, device: CudaDevice, config: FmaLaunch, rounds: int) -> None:
         self.device, self.config, self.rounds = device, config, rounds
         self.blocks = device.sm_count * config.blocks_per_sm
         self.out = device.xp.empty(self.blocks * config.threads, np.float32)

@@ -2,29 +2,20 @@
 
 from typing import Any
 
-from rooflab.measure import program
 from rooflab.measure.bench import Bench, Series
 from rooflab.measure.cuda import cold_graphs
+from rooflab.measure.cuda.cublaslt import LtError
+from rooflab.measure.cuda.projection import ProjectionCase, Sizes
 from rooflab.theory.dtypes import dtype as format_of
-from rooflab.theory.dtypes import refusal
 
 IMPLEMENTATION = "cublasLtMatmul"
-
-
-def refuse_dtype(device: Any, dtype: str) -> None:
-    """Raises paid.Unsupported where the chip has no such arithmetic."""
-    if reason := refusal(dtype, device.compute_capability):
-        raise program.Unsupported(reason)
 
 
 def timed_product(
     bench: Bench, spec: dict[str, Any], name: str, rows: int, n: int, k: int, groups: int = 1
 ) -> tuple[Series, dict[str, Any]]:
     """The series called `name`, and what was tried. Raises ValueError for a product that the library does not have in
-    `spec`'s dtype, paid.Failed for a wrong result."""
-    from rooflab.measure.cuda.cublaslt import LtError
-    from rooflab.measure.cuda.projection import Sizes
-
+    `spec`'s dtype, Failed for a wrong result."""
     try:
         return _timed(bench, spec, name, Sizes(rows, n, k, groups))
     except LtError as error:
@@ -33,9 +24,7 @@ def timed_product(
         ) from error
 
 
-def _timed(bench: Bench, spec: dict[str, Any], name: str, sizes: Any) -> tuple[Series, dict[str, Any]]:
-    from rooflab.measure.cuda.projection import ProjectionCase
-
+def _timed(bench: Bench, spec: dict[str, Any], name: str, sizes: Sizes) -> tuple[Series, dict[str, Any]]:
     device, dtype = bench.device, spec["dtype"]
     copies = cold_graphs.copies_for(sizes.weight_bytes(format_of(dtype).bytes), device.properties()["l2_bytes"])
     case = ProjectionCase(device, sizes, dtype, copies)
