@@ -3,6 +3,7 @@
 import re
 from pathlib import Path
 
+import nvrtc_library
 import pytest
 from rooflab.measure.cuda import nvrtc
 from rooflab.measure.cuda.arrays import FORMATS
@@ -12,7 +13,7 @@ from rooflab.theory.protocol import MEMORY_LAUNCHES
 CLAIMED = (70, 75, 80, 86, 89, 90, 100, 120)
 SHARED_LIMIT = 48 * 1024
 
-LIBRARIES = [library for library in nvrtc.find_libraries() if ".alt." not in library.name]
+LIBRARIES = [library for library in nvrtc_library.find_libraries() if ".alt." not in library.name]
 needs_nvrtc = pytest.mark.skipif(not LIBRARIES, reason="no NVRTC wheel (pip install nvidia-cuda-nvrtc-cu12)")
 
 H200 = {"capability": 90, "sm_count": 132, "limit": 24}
@@ -20,14 +21,14 @@ H200 = {"capability": 90, "sm_count": 132, "limit": 24}
 
 def compilers() -> list[tuple[Path, int]]:
     """For each compute capability the first library that knows it."""
-    known = {library: nvrtc.supported_architectures(library) for library in LIBRARIES}
+    known = {library: nvrtc_library.supported_architectures(library) for library in LIBRARIES}
     able = {architecture: [lib for lib in LIBRARIES if architecture in known[lib]] for architecture in CLAIMED}
     return [(libraries[0], architecture) for architecture, libraries in able.items() if libraries]
 
 
 def decode_ptx(library: Path, architecture: int, dtype: str, head_dim: int, group: int, config: FusedConfig) -> str:
     defines = kernel_defines(dtype, head_dim, group, config)
-    text, machine_code = nvrtc.compile_kernel(library, "decode", architecture, defines)
+    text, machine_code = nvrtc_library.compile_kernel(library, "decode", architecture, defines)
     assert machine_code
     return text
 
@@ -48,7 +49,7 @@ def test_every_kernel_file_belongs_to_a_kernel() -> None:
 
 @needs_nvrtc
 def test_the_claimed_capabilities_are_all_compiled_for() -> None:
-    newest = max(nvrtc.version(library) for library in LIBRARIES if nvrtc.version(library)[0] == 12)
+    newest = max(nvrtc_library.version(library) for library in LIBRARIES if nvrtc_library.version(library)[0] == 12)
     assert newest >= (12, 8)
     assert set(CLAIMED) <= {architecture for _, architecture in compilers()}
 
@@ -57,7 +58,7 @@ def test_the_claimed_capabilities_are_all_compiled_for() -> None:
 @pytest.mark.parametrize(("library", "architecture"), compilers())
 def test_bandwidth_compiles(library: Path, architecture: int) -> None:
     for loads in {config.loads_in_flight for configs in MEMORY_LAUNCHES.values() for config in configs}:
-        text, _ = nvrtc.compile_kernel(
+        text, _ = nvrtc_library.compile_kernel(
             library, "bandwidth", architecture, {"LOADS_IN_FLIGHT": loads, "RESIDENT": loads % 2}
         )
         assert all(f".entry {name}(" in text for name in ("read_only", "read_and_sum", "write_only", "triad", "empty"))
@@ -66,7 +67,7 @@ def test_bandwidth_compiles(library: Path, architecture: int) -> None:
 @needs_nvrtc
 def test_resident_loads_bypass_l1_and_the_others_do_not_allocate_in_it() -> None:
     texts = [
-        nvrtc.compile_kernel(LIBRARIES[0], "bandwidth", 90, {"LOADS_IN_FLIGHT": 4, "RESIDENT": resident})[0]
+        nvrtc_library.compile_kernel(LIBRARIES[0], "bandwidth", 90, {"LOADS_IN_FLIGHT": 4, "RESIDENT": resident})[0]
         for resident in (0, 1)
     ]
     assert "ld.global.nc.L1::no_allocate.v4" in texts[0]
@@ -104,12 +105,12 @@ def test_a_block_keeps_its_arrays_in_registers_and_fits_into_shared_memory(
 
 @needs_nvrtc
 def test_a_kernel_that_does_not_compile_says_why() -> None:
-    with pytest.raises(nvrtc.NvrtcError, match="BLOCK_HEADS"):
-        nvrtc.compile_kernel(LIBRARIES[0], "decode", 90, {"HEAD_SIZE": 64})
+    with pytest.raises(nvrtc_library.NvrtcError, match="BLOCK_HEADS"):
+        nvrtc_library.compile_kernel(LIBRARIES[0], "decode", 90, {"HEAD_SIZE": 64})
 
 
 def test_no_library_is_found_where_there_is_none(tmp_path: Path) -> None:
-    assert nvrtc.find_libraries([str(tmp_path)]) == []
+    assert nvrtc_library.find_libraries([str(tmp_path)]) == []
 
 
 @pytest.mark.parametrize("dtype", FORMATS)

@@ -2,6 +2,7 @@
 
 import hashlib
 import math
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,14 +15,13 @@ from rooflab.reference.minigpt import (
     decode_step,
     embedding,
     forward,
-    gelu,
-    greedy,
     hidden_state,
     layer_norm,
     query_of_token,
     seeded_weights,
     tensor_shapes,
 )
+from rooflab.reference.step import gelu
 
 TINY = Geometry(layers=2, heads=4, head_dim=8, vocabulary=61, context=24)
 GROUPED = Geometry(layers=3, heads=6, head_dim=4, vocabulary=97, context=20, kv_heads=2, mlp_ratio=3)
@@ -39,6 +39,39 @@ def vivid_weights(geometry: Geometry, seed: int) -> dict[str, NDArray[Any]]:
     generator = np.random.default_rng((seed, 1))
     head = generator.standard_normal((geometry.vocabulary, geometry.width), dtype=np.float32)
     return weights | {"lm_head.weight": head}
+
+
+def greedy(
+    weights: Mapping[str, NDArray[Any]], geometry: Geometry, prompt: Sequence[int], steps: int, use_cache: bool
+) -> list[int]:
+    """The `steps` tokens that follow `prompt` when the highest score always wins; the cache must not change them.
+
+    Raises ValueError for an empty prompt, a token outside the vocabulary, or prompt and steps beyond the context.
+    """
+    if len(prompt) == 0 or steps < 0 or len(prompt) + steps > geometry.context:
+        raise ValueError(
+            f"{len(prompt)} tokens and {steps} steps: expected a token, no negative steps, {geometry.context} in all"
+        )
+    continued = _greedy_cached if use_cache else _greedy_uncached
+    return continued(weights, geometry, list(prompt), steps)
+
+
+def _greedy_cached(weights: Mapping[str, NDArray[Any]], geometry: Geometry, tokens: list[int], steps: int) -> list[int]:
+    cache, prompt_length = KVCache.empty(geometry), len(tokens)
+    for position in range(prompt_length + steps - 1):
+        scores = decode_step(weights, geometry, tokens[position], cache)
+        if position + 1 == len(tokens):
+            tokens.append(int(scores.argmax()))
+    return tokens[prompt_length:]
+
+
+def _greedy_uncached(
+    weights: Mapping[str, NDArray[Any]], geometry: Geometry, tokens: list[int], steps: int
+) -> list[int]:
+    prompt_length = len(tokens)
+    for _ in range(steps):
+        tokens.append(int(forward(weights, geometry, tokens)[-1].argmax()))
+    return tokens[prompt_length:]
 
 
 def plain_forward(weights: dict[str, NDArray[Any]], geometry: Geometry, tokens: list[int]) -> NDArray[np.float64]:
@@ -156,8 +189,8 @@ def test_layer_norm_by_hand() -> None:
 def test_gelu_is_close_to_the_exact_one() -> None:
     x = np.linspace(-6, 6, 101)
     exact = np.array([value * (1 + math.erf(value / math.sqrt(2))) / 2 for value in x])
-    assert np.abs(gelu(x) - exact).max() < 5e-4
-    assert gelu(np.array([1.0]))[0] == pytest.approx(0.8411919906)
+    assert np.abs(gelu(np, x) - exact).max() < 5e-4
+    assert gelu(np, np.array([1.0]))[0] == pytest.approx(0.8411919906)
 
 
 def test_the_tensors_of_a_geometry() -> None:

@@ -14,7 +14,7 @@ from typing import Any
 from rooflab.machine.detect import slug
 from rooflab.plan.measurements import Point
 from rooflab.record import ledger
-from rooflab.theory import issue_rates
+from rooflab.theory import issue_rates, protocol, work
 from rooflab.theory.dtypes import DTYPES
 from rooflab.theory.parts import parts
 
@@ -34,9 +34,6 @@ SET_UP_S = {
 PIECE_S = 0.3  # the same of one product or kernel of a model's step
 CONFIGURATION_S = 0.2  # compiling one launch configuration of the decode kernel and checking it
 ANOTHER_ALGORITHM = 0.3  # how often the search finds a faster algorithm, which then gets a burst of its own
-SEARCH_GAP_S, SEARCH_BLOCK_S = 0.05, 0.005
-BANDWIDTH_CONFIGURATIONS, BANDWIDTH_BLOCK_S, BANDWIDTH_GAP_S = 5, 0.01, 0.01
-L2_LAUNCH_S = 0.002
 # One step of decode in every way it is launched: on a GPU the chain of kernels and the fused one, synchronised each and
 # back to back, cache warm and cold; on a CPU NumPy's calls.
 STEP_S = {"gpu": 700e-6, "cpu": 60e-6}
@@ -102,8 +99,8 @@ def work_s(spec: Spec, session: str, bursts: float | None = None) -> float:
 
 
 def _gemm_s(spec: Spec, device: Rates, bursts: float) -> float:
-    call_s = 2 * spec["n"] ** 3 / device.flop(spec["dtype"])
-    tried_s = SEARCH_GAP_S + _tried_s(call_s)
+    call_s = work.square_product(spec["n"]) / device.flop(spec["dtype"])
+    tried_s = protocol.GEMM_SEARCH_GAP_S + _tried_s(call_s)
     search_s = (1 + spec["algorithms"]) * tried_s if spec.get("algorithms") else 0.0
     # beside the lab's: warm-ups and block estimates of burst and sustained, and the load under which states are read
     calls = 2 * spec["warmups"] + spec["iterations"] + 7 + (30 if spec["side"] == "gpu" else 3)
@@ -116,7 +113,7 @@ def _burst_s(spec: Spec, call_s: float) -> float:
 
 def _tried_s(call_s: float) -> float:
     """A candidate's quick timing: a call to wake up, three to size the block, three blocks."""
-    return (4 + 3 * math.ceil(SEARCH_BLOCK_S / call_s)) * call_s
+    return (4 + 3 * math.ceil(protocol.SEARCH_BLOCK_S / call_s)) * call_s
 
 
 def _fma_s(spec: Spec, device: Rates) -> float:
@@ -135,11 +132,12 @@ def _decode_s(spec: Spec, device: Rates) -> float:
 
 def _bandwidth_s(spec: Spec, device: Rates) -> float:
     sizes = len(spec.get("sizes_bytes", [0]))
-    call_s = L2_LAUNCH_S if "sizes_bytes" in spec else 3 * (spec["buffer_bytes"] or 2**28) / device.bytes_per_s
+    call_s = protocol.L2_LAUNCH_S if "sizes_bytes" in spec else 3 * (spec["buffer_bytes"] or 2**28) / device.bytes_per_s
     if spec["side"] == "cpu":  # filled and checked in about the time of ten calls
         return float((spec["samples"] + spec["warmups"] + 10) * call_s)
-    search_s = BANDWIDTH_CONFIGURATIONS * (BANDWIDTH_GAP_S + _tried_s(call_s))
-    return sizes * (search_s + spec["samples"] * (BANDWIDTH_BLOCK_S + spec.get("gap_s", 0.0)))
+    tried = len(protocol.MEMORY_LAUNCHES[spec["pattern"]]) or 1  # cudaMemcpyAsync has none to choose
+    search_s = tried * (protocol.BANDWIDTH_SEARCH_GAP_S + _tried_s(call_s))
+    return sizes * (search_s + spec["samples"] * (protocol.BANDWIDTH_BLOCK_S + spec.get("gap_s", 0.0)))
 
 
 def _floor_s(spec: Spec, device: Rates) -> float:

@@ -1,10 +1,10 @@
 """The one line per finished job that the reader of the terminal sees."""
 
-from statistics import median, quantiles
 from typing import Any
 
 from rooflab.theory import work as theory
 from rooflab.theory.dtypes import dtype
+from rooflab.theory.quantiles import median, percentile
 
 HEADLINE = ("lab", "fused", "numpy", "sync_each", "burst")
 
@@ -51,7 +51,7 @@ def _headline(series: list[dict[str, Any]]) -> dict[str, Any]:
 def _time(seconds: list[float]) -> str:
     if len(seconds) < 3:
         return f"{median(seconds) * 1e6:.4g} µs"
-    low, *_, high = quantiles(seconds, n=10)
+    low, high = (percentile(seconds, percent) for percent in (10, 90))
     return f"{median(seconds) * 1e6:.4g} µs (p10 {low * 1e6:.4g}, p90 {high * 1e6:.4g})"
 
 
@@ -59,9 +59,9 @@ def _achieved(record: dict[str, Any], seconds: float) -> str:
     shape = record["shape"]
     match record["stage"]:
         case "gemm":
-            return _rate(2 * shape["m"] * shape["n"] * shape["k"] / seconds, "FLOP/s")
+            return _rate(theory.multiply_adds(shape["m"] * shape["n"] * shape["k"]) / seconds, "FLOP/s")
         case "fma":
-            return _rate(2 * shape["threads"] * shape["fma_per_thread"] / seconds, "FLOP/s")
+            return _rate(theory.multiply_adds(shape["threads"] * shape["fma_per_thread"]) / seconds, "FLOP/s")
         case "bandwidth" if "bytes_per_series" not in record["details"]:
             moved = shape["bytes_per_array"] * (shape["reads"] + shape["writes"])
             return _rate(moved / seconds, "B/s")

@@ -16,11 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rooflab.reference.attention import decode_attention, softmax
+from rooflab.reference.step import gelu, layernorm
 
 # Raised by any change to the numbers `seeded_weights` returns, because they are part of what a measurement used.
 GENERATOR_VERSION = 1
 
-LAYER_NORM_EPSILON = 1e-5
 INITIAL_STD = 0.02
 
 Array = NDArray[Any]
@@ -135,13 +135,8 @@ def embedding(weights: Weights, geometry: Geometry, tokens: Sequence[int], first
 
 
 def layer_norm(weights: Weights, name: str, hidden: Array) -> Array:
-    """Each hidden state shifted to mean 0 and scaled to variance 1, then by the gain and bias of layer norm `name`.
-
-    J. L. Ba et al., arXiv:1607.06450, with GPT-2's epsilon 1e-5.
-    """
-    centred = hidden - hidden.mean(axis=-1, keepdims=True)
-    variance = (centred * centred).mean(axis=-1, keepdims=True)
-    return centred / np.sqrt(variance + LAYER_NORM_EPSILON) * weights[f"{name}.weight"] + weights[f"{name}.bias"]
+    """Each hidden state (T, E) normed, with the gain and bias of layer norm `name`."""
+    return layernorm(np, hidden, weights[f"{name}.weight"], weights[f"{name}.bias"])
 
 
 def attention(weights: Weights, geometry: Geometry, layer: int, hidden: Array, cache: KVCache | None) -> Array:
@@ -161,12 +156,7 @@ def attention(weights: Weights, geometry: Geometry, layer: int, hidden: Array, c
 
 def mlp(weights: Weights, layer: int, hidden: Array) -> Array:
     """The two-layer perceptron of `layer` over layer-normed hidden states (T, E), before the residual sum."""
-    return _linear(weights, f"h.{layer}.mlp.c_proj", gelu(_linear(weights, f"h.{layer}.mlp.c_fc", hidden)))
-
-
-def gelu(x: Array) -> Array:
-    """GELU in its tanh approximation: D. Hendrycks, K. Gimpel, arXiv:1606.08415, section 2."""
-    return 0.5 * x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x * x * x)))
+    return _linear(weights, f"h.{layer}.mlp.c_proj", gelu(np, _linear(weights, f"h.{layer}.mlp.c_fc", hidden)))
 
 
 def logits(weights: Weights, hidden: Array) -> Array:
@@ -187,19 +177,6 @@ def decode_step(weights: Weights, geometry: Geometry, token: int, cache: KVCache
         hidden = _block(weights, geometry, layer, hidden, cache)
     cache.length += 1
     return logits(weights, hidden)[0]
-
-
-def greedy(weights: Weights, geometry: Geometry, prompt: Sequence[int], steps: int, use_cache: bool) -> list[int]:
-    """The `steps` tokens that follow `prompt` when the highest score always wins; the cache must not change them.
-
-    Raises ValueError for an empty prompt, a token outside the vocabulary, or prompt and steps beyond the context.
-    """
-    if len(prompt) == 0 or steps < 0 or len(prompt) + steps > geometry.context:
-        raise ValueError(
-            f"{len(prompt)} tokens and {steps} steps: expected a token, no negative steps, {geometry.context} in all"
-        )
-    continued = _greedy_cached if use_cache else _greedy_uncached
-    return continued(weights, geometry, list(prompt), steps)
 
 
 def hidden_state(weights: Weights, geometry: Geometry, tokens: Sequence[int], layer: int) -> Array:
@@ -250,22 +227,6 @@ def _split_heads(geometry: Geometry, fused: Array) -> tuple[Array, Array, Array]
         part.reshape(len(fused), -1, geometry.head_dim) for part in np.split(fused, [width, width + cached], axis=-1)
     )
     return q, k, v
-
-
-def _greedy_cached(weights: Weights, geometry: Geometry, tokens: list[int], steps: int) -> list[int]:
-    cache, prompt_length = KVCache.empty(geometry), len(tokens)
-    for position in range(prompt_length + steps - 1):
-        scores = decode_step(weights, geometry, tokens[position], cache)
-        if position + 1 == len(tokens):
-            tokens.append(int(scores.argmax()))
-    return tokens[prompt_length:]
-
-
-def _greedy_uncached(weights: Weights, geometry: Geometry, tokens: list[int], steps: int) -> list[int]:
-    prompt_length = len(tokens)
-    for _ in range(steps):
-        tokens.append(int(forward(weights, geometry, tokens)[-1].argmax()))
-    return tokens[prompt_length:]
 
 
 def _linear(weights: Weights, name: str, x: Array) -> Array:

@@ -27,7 +27,7 @@ class ElementwiseCase:
     """One kernel over (rows, width) in fp32, fp16 or bf16."""
 
     def __init__(self, device: CudaDevice, kernel: str, rows: int, width: int, dtype: str) -> None:
-        """Raises ValueError for a dtype that the kernels have not, or a width that is not whole 16-byte vectors."""
+        """Raises ValueError for a dtype that the kernels do not have, or a width that is not whole 16-byte vectors."""
         if dtype not in VECTOR_ELEMENTS or width % VECTOR_ELEMENTS[dtype]:
             raise ValueError(
                 f"{kernel} of width {width} in {dtype}: expected fp32, fp16 or bf16, in whole 16-byte vectors"
