@@ -1,6 +1,7 @@
 # A measured GPU roofline that nobody has to pay for twice.
 #   snakemake --cores 1            measures the machine it is typed on, draws and explains
 #   snakemake --cores 1 plot       redraws every session in results/; never measures
+#   snakemake --cores 1 predict    what a model would do on every measured card; never measures
 #   snakemake -n                   what is pending, in seconds and dollars
 from snakemake.utils import min_version
 
@@ -17,6 +18,7 @@ include: "workflow/rules/model.smk"
 include: "workflow/rules/report.smk"
 include: "workflow/rules/models.smk"
 include: "workflow/rules/compare.smk"
+include: "workflow/rules/predict.smk"
 include: "workflow/rules/closing.smk"
 include: "workflow/rules/doctor.smk"
 
@@ -28,6 +30,7 @@ localrules:
     report,
     compare,
     compare_check,
+    predict,
     terminated,
     doctor,
     device_query,

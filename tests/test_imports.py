@@ -25,6 +25,7 @@ ALLOWED: dict[str, set[str]] = {
     "measure": {"theory", "reference", "record", "machine"},
     "measure/cuda": {"theory", "reference", "record", "machine", "measure"},
     "derive": {"theory", "record", "plan"},
+    "predict": {"theory", "plan", "derive"},
     "draw": {"look"},
     "explain": {"look", "record"},
     "cost": {"theory", "record", "plan", "machine"},

@@ -4,9 +4,9 @@ PRICES = config["price_usd_per_hour"]
 
 
 def compares():
-    """Whether only a comparison was asked for: it closes with lines of its own."""
+    """Whether only comparing or predicting was asked for: they close with lines of their own."""
     targets = set(workflow.dag_settings.targets or ())
-    return bool(targets) and targets <= {"compare", "compare_check"}
+    return bool(targets) and targets <= {"compare", "compare_check", "predict"}
 
 
 rule compare:

@@ -45,7 +45,8 @@ RESULTS = Path("results")
 FIGURES = ["roofline.png", "roofline.svg", "roofline-dark.svg", "roofline-small.png"]
 FREE = ["device_query.json", "peak_flops.json", "roofline.json"]
 FREE += FIGURES + ["interpretation.md", "manifest.json", "report.html"]
-FREE_TARGETS = {"plot", "report", "compare", "compare_check", "terminated", "doctor"}
+FREE_TARGETS = {"plot", "report", "compare", "compare_check", "predict", "terminated"}
+FREE_TARGETS |= {"doctor"}
 KEY = r"[0-9a-f]{8}(\.\d+)?"
 
 

@@ -114,10 +114,11 @@ def _check_roofline_file(name: str | None) -> None:
 
 def _check_sense(config: dict[str, Any]) -> None:
     """What a schema cannot say."""
-    try:
-        models.resolved(config["operators"])
-    except models.GeometryError as error:
-        raise ConfigError(f"config: operators: {error}") from error
+    for place in ("operators", "predict"):
+        try:
+            models.resolved(config.get(place, []))
+        except models.GeometryError as error:
+            raise ConfigError(f"config: {place}: {error}") from error
     if config["gpus"] is not None and (config["session"] is not None or config["device"] == "cpu"):
         raise ConfigError(
             "config: gpus: each card's session is named after its GPU: set session to null and device to auto or a GPU"

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from rooflab.plan.models import resolved
+from rooflab.plan.models import resolved, shipped
 from rooflab.record.records import key_of
 from rooflab.theory import dtypes
 from rooflab.theory.geometry import Decoder
@@ -35,10 +35,22 @@ def planned(config: dict[str, Any]) -> list[Planned]:
 
 def asked(config: dict[str, Any]) -> list[dict[str, Any]]:
     """What the config wants to know of its models, whatever files hold it: name, geometry, contexts."""
-    wanted = config["serving"]["sequence_lengths"]
+    return _asked(config["operators"], config["serving"])
+
+
+def foretold(config: dict[str, Any]) -> dict[str, Any]:
+    """What `predict` is asked: its own models, else the operators, else every shipped one; at the contexts, batches and
+    formats of `serving`."""
+    entries = config.get("predict") or config["operators"] or [{"name": name} for name in shipped()]
+    serving = config["serving"]
+    kept = {name: serving[name] for name in ("batches", "dtypes", "kv_dtypes")}
+    return {"models": _asked(entries, serving), **kept}
+
+
+def _asked(entries: list[dict[str, Any]], serving: dict[str, Any]) -> list[dict[str, Any]]:
     return [
-        {"name": name, "geometry": model.as_dict(), "contexts": wanted}
-        for name, model in resolved(config["operators"]).items()
+        {"name": name, "geometry": model.as_dict(), "contexts": serving["sequence_lengths"]}
+        for name, model in resolved(entries).items()
     ]
 
 
