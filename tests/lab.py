@@ -36,7 +36,12 @@ SMALL: dict[str, dict[str, Any]] = {
 def environment(folder: Path) -> dict[str, str]:
     path = os.path.dirname(sys.executable) + os.pathsep + os.environ["PATH"]
     known = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    return known | {"PATH": path, "XDG_CACHE_HOME": str(folder / ".cache"), "TMPDIR": str(folder)}
+    return known | {
+        "PATH": path,
+        "XDG_CACHE_HOME": str(folder / ".cache"),
+        "TMPDIR": str(folder),
+        "ROOFLAB_LOCKS": str(folder),
+    }
 
 
 def command(*arguments: str) -> list[str]:

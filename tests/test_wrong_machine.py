@@ -80,6 +80,21 @@ def test_another_card_of_the_model_goes_on_and_both_are_recorded() -> None:
     assert uuids == {"GPU-1", "GPU-2"}
 
 
+@pytest.mark.parametrize("limit", [699.99, 700.01, 705.0])
+def test_a_power_limit_that_drifts_is_the_same_machine_and_the_change_is_told(limit: float) -> None:
+    measure("gpu", H200)
+    assert measure("gpu", H200 | {"power_limit_w": limit}, 2).exists()
+    known = {path: records.read_record(path) for path in job("gpu").out.parent.glob("*.json")}
+    assert identity.strangers("gpu", known) == []
+    [told] = identity.drift(job("gpu").session_dir, "gpu", H200 | {"power_limit_w": 690.0})
+    assert (
+        told
+        == f"the GPU's power limit was {', '.join(f'{each:g}' for each in sorted((700.0, limit)))} W before, 690 W here"
+    )
+    assert identity.drift(job("gpu").session_dir, "gpu", {"power_limit_w": None}) == []
+    assert identity.drift(job("gpu").session_dir, "cpu", HOST) == []
+
+
 @pytest.mark.parametrize("change", [{"name": "Other CPU"}, {"cores_physical": 4}, {"threads": 4}])
 def test_another_host_spoils_the_cpu_part_of_a_gpu_session_alone(change: dict[str, Any]) -> None:
     measure("gpu", H200)

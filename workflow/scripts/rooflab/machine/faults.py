@@ -10,6 +10,7 @@ from importlib import metadata
 from pathlib import Path
 
 CUDA_LIBRARY = re.compile(r"lib(cublasLt|cublas|nvrtc|cudart|cuda)\.so[.\d]*$")
+OLDEST_SERVED = 12000  # CUDA 12.0, driver 525: the oldest that a CuPy of this project runs on
 CUPY = re.compile(r"cupy(-cuda\w+|-rocm[\w-]+)?")
 CUDA_WHEEL = re.compile(r"nvidia-(cublas|cuda-nvrtc|cuda-runtime)(?:-cu(\d+))?")
 
@@ -81,7 +82,7 @@ _FAULTS = (
         "make setup GPU=1 (it installs cuda-toolkit[cublas])",
     ),
     _Fault(
-        r"cannot open source file \"?(cuda_fp16|cuda_bf16|vector_types|cuda_runtime)|(cuda_fp16|vector_types)\.h",
+        r"cannot open source file|No such file or directory.*\.h\b|[Cc]annot find.*(headers|include)|(cuda_fp16|vector_types)\.h",
         "the CUDA headers were not found: CuPy cannot compile kernels for fp16 and bf16",
         "make setup GPU=1 (it installs cuda-toolkit[cudart], which holds the headers)",
     ),
@@ -89,6 +90,17 @@ _FAULTS = (
         r"gpu-architecture|NVRTC_ERROR_INVALID_OPTION",
         "the installed NVRTC does not compile for this GPU; CUDA 13 dropped compute capabilities below 7.5",
         "make setup GPU=1 CUDA=12",
+    ),
+    _Fault(
+        r"NoKernelImageForDevice|NO_BINARY_FOR_GPU|no kernel image is available|CUBLAS_STATUS_ARCH_MISMATCH",
+        "the installed CUDA libraries hold no code for this GPU: it is older or newer than the chips they are built for",
+        "for a GPU before compute capability 7.5: make setup GPU=1 CUDA=12; for one that is newer than this release: update "
+        "CuPy and the driver",
+    ),
+    _Fault(
+        r"cudaErrorNotSupported|CUDA_ERROR_NOT_SUPPORTED|operation not supported",
+        "the driver does not support what was asked on this GPU, as under a virtual GPU or an old driver",
+        "update the driver; on a virtual GPU ask the provider for CUDA with unified memory and graphs enabled",
     ),
     _Fault(
         r"cudaErrorUnsupportedPtxVersion",
@@ -143,7 +155,9 @@ def _driver_fault(symptoms: Symptoms) -> DeviceError | None:
         served, needed = (_release(version) for version in (symptoms.driver_version, symptoms.runtime_version))
         return DeviceError(
             f"the NVIDIA driver is too old: it serves CUDA {served}, the installed CuPy needs CUDA {needed}",
-            "make setup GPU=1, which chooses the CuPy that this driver serves, or update the driver",
+            "make setup GPU=1, which chooses the CuPy that this driver serves, or update the driver"
+            if (symptoms.driver_version or OLDEST_SERVED) >= OLDEST_SERVED
+            else "update the driver to 525 or newer: no CuPy of this project serves an older one",
         )
     if re.search("cudaErrorNoDevice|cudaErrorInvalidDevice", symptoms.error):
         return _no_device(symptoms.visible_devices)
@@ -193,9 +207,13 @@ def refuse_two_cupys(installed: Iterable[str] | None = None) -> None:
 
 
 def installed_packages() -> dict[str, str]:
-    """Name, in lower case and with dashes, and version of every distribution that this Python sees."""
-    found = ((entry.metadata["Name"], entry.version) for entry in metadata.distributions())
-    return {re.sub(r"[-_.]+", "-", name).lower(): version for name, version in found if name}
+    """Name, in lower case and with dashes, and version of every distribution that this Python sees; of two with one name
+    the one that is imported, which stands first on the path."""
+    seen: dict[str, str] = {}
+    for entry in metadata.distributions():
+        if name := entry.metadata["Name"]:
+            seen.setdefault(re.sub(r"[-_.]+", "-", name).lower(), entry.version)
+    return seen
 
 
 def stray_wheels(installed: Mapping[str, str]) -> list[str]:

@@ -6,29 +6,44 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
 MEASURING = Path(".snakemake/rooflab.measuring")
 RUNNING = Path(".snakemake/rooflab.running")
 PROC = Path("/proc")
+FOLDER = "ROOFLAB_LOCKS"
+PLACES = (Path("/tmp"), Path("/var/tmp"), Path("/dev/shm"))  # shared by all users of a host, and not a matter of TMPDIR
+EVERYBODY = 0o666
 PATIENCE_S = 1.0  # a dry-run looks at a lock for milliseconds; a live run holds it for good
 
 
 def host_lock(name: str) -> Path:
-    """The lock file of one card or of this host, the same for every checkout and user of the machine."""
-    return Path(tempfile.gettempdir()) / f"rooflab-{name}.lock"
+    """The lock file of one card or of this host, the same for every checkout and user of the machine, whatever TMPDIR is."""
+    return host_folder() / f"rooflab-{name}.lock"
+
+
+def host_folder() -> Path:
+    """Where this host's locks lie: the folder that ROOFLAB_LOCKS names, as containers need that share a card without sharing
+    /tmp; else the first of PLACES that can be written to."""
+    if named := os.environ.get(FOLDER):
+        return Path(named)
+    return next((each for each in PLACES if os.access(each, os.W_OK | os.X_OK)), Path(tempfile.gettempdir()))
 
 
 def _open(path: Path) -> IO[str]:
+    """The file, made for every user of the host if it is not there. Raises OSError where it can be neither opened nor made."""
     path.parent.mkdir(parents=True, exist_ok=True)
     try:
-        return os.fdopen(os.open(path, os.O_RDWR), "r+")
+        return os.fdopen(os.open(path, os.O_RDWR | os.O_NOFOLLOW), "r+")
     except FileNotFoundError:
-        return os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT, 0o666), "r+")
+        file = os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, EVERYBODY), "r+")
     except PermissionError:  # another user's file: reading suffices for a lock
-        return os.fdopen(os.open(path, os.O_RDONLY), "r")
+        return os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW), "r")
+    with suppress(PermissionError):  # another user was quicker
+        os.fchmod(file.fileno(), EVERYBODY)  # whatever the umask
+    return file
 
 
 def take(path: Path, wait: bool = True, shared: bool = False) -> IO[str] | None:
@@ -43,6 +58,11 @@ def take(path: Path, wait: bool = True, shared: bool = False) -> IO[str] | None:
         file.close()
         return None
     return file
+
+
+def probe(path: Path) -> None:
+    """Opens the lock's file and lets go of it. Raises OSError where this user can not."""
+    _open(path).close()
 
 
 def take_patiently(path: Path) -> IO[str] | None:

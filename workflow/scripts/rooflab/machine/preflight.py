@@ -3,6 +3,7 @@
 Facts come in as arguments, findings go out. Nothing here measures, writes, or needs a GPU.
 """
 
+import importlib.util
 import os
 import re
 import shutil
@@ -13,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from rooflab.machine import locks
 from rooflab.machine.faults import DeviceError
 
 OK, WARN, FAIL = "ok", "warn", "FAIL"
@@ -86,8 +88,39 @@ def host(results: Path = Path("results")) -> list[Finding]:
     return [
         room("result", nearest(results)),
         room("temporary", Path(tempfile.gettempdir())),
+        lock(locks.host_lock("host")),
+        *foreign("numpy", os.environ.get("PYTHONPATH", "")),
         *variables(os.environ, HOST_VARIABLES),
     ]
+
+
+def lock(path: Path) -> Finding:
+    """Whether the lock that keeps measurements of this host apart can be taken by this user."""
+    try:
+        locks.probe(path)
+    except OSError as error:
+        remedy = f"rm {path} (as the user who made it), or name a folder shared by all: export {locks.FOLDER}=<folder>"
+        return Finding(
+            FAIL,
+            "lock",
+            f"{path} cannot be opened ({error.strerror}): measurements would not exclude each other",
+            remedy,
+        )
+    return Finding(OK, "lock", f"measurements of this host take turns by {path}")
+
+
+def foreign(package: str, python_path: str) -> list[Finding]:
+    """A warning where PYTHONPATH puts another copy of a package before the environment's own: that one is measured."""
+    try:
+        spec = importlib.util.find_spec(package)
+    except (ImportError, ValueError):
+        spec = None
+    origin = Path(spec.origin).resolve() if spec and spec.origin else None
+    folders = [Path(each).resolve() for each in python_path.split(os.pathsep) if each]
+    if origin is None or not any(origin.is_relative_to(folder) for folder in folders):
+        return []
+    text = f"{package} comes from PYTHONPATH ({private(origin.parent)}), not from this Python's environment"
+    return [Finding(WARN, "packages", text, "unset PYTHONPATH")]
 
 
 def nearest(path: Path) -> Path:
@@ -196,8 +229,8 @@ def chip(facts: Mapping[str, Any], state: Mapping[str, Any]) -> list[Finding]:
 def private(path: Path | str) -> str:
     """A path without the names of home folders: below this Python's environment, the user's home, or any other home."""
     text = str(path)
-    for folder, short in ((sys.prefix, "$VIRTUAL_ENV"), (str(Path.home()), "~")):
-        if folder != "/" and (text == folder or text.startswith(folder + "/")):
+    for folder, short in ((sys.prefix, "$VIRTUAL_ENV"), (os.path.expanduser("~"), "~")):
+        if folder not in ("/", "~") and (text == folder or text.startswith(folder + "/")):
             return short + text[len(folder) :]
     return re.sub(r"^(/root|/(?:home|Users)/[^/]+)(?=/|$)", "~", text)
 

@@ -9,9 +9,9 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-# Variables that change what is measured; nothing else of the environment is recorded.
+# Variables that change what is measured; nothing else of the environment is recorded. Which card it was, its UUID says.
 VARIABLES = (
-    "CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "CUDA_LAUNCH_BLOCKING", "CUPY_TF32", "CUPY_ACCELERATORS",
+    "CUDA_LAUNCH_BLOCKING", "CUPY_TF32", "CUPY_ACCELERATORS",
     "NVIDIA_TF32_OVERRIDE", "CUBLAS_WORKSPACE_CONFIG", "CUBLAS_EMULATE_SINGLE_PRECISION", "OMP_NUM_THREADS",
     "OPENBLAS_NUM_THREADS", "OPENBLAS_CORETYPE", "MKL_NUM_THREADS", "MKL_ENABLE_INSTRUCTIONS", "MKL_DEBUG_CPU_TYPE",
     "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", "CUDA_FORCE_PTX_JIT", "CUDA_DISABLE_PERF_BOOST", "CUPY_GPU_MEMORY_LIMIT",
@@ -28,25 +28,48 @@ def now_iso() -> str:
 
 
 def installed(name: str) -> str | None:
-    """The version of an installed distribution, or None."""
+    """The version of a package: what the module that is loaded says of itself, else its distribution; None without either."""
+    told = getattr(sys.modules.get(name), "__version__", None)
     try:
-        return version(name)
+        return str(told) if told else version(name)
     except PackageNotFoundError:
         return None
 
 
-def git_state() -> dict[str, Any]:
-    """{"commit", "dirty"} of the checkout; None and a reason where there is no git. Results lie in the tree and do not count as dirt."""
+def git_state(root: Path = ROOT) -> dict[str, Any]:
+    """{"commit", "dirty"} of the checkout; None and a reason where there is none. Results lie in the tree and do not count as dirt."""
     try:
-        commit = _git("rev-parse", "HEAD")
-        dirty = bool(_git("status", "--porcelain", "--untracked-files=no", "--", ".", ":!results"))
-    except (OSError, subprocess.CalledProcessError):
-        return {"commit": None, "dirty": None, "reason": "not a git checkout"}
+        top = _git(root, "rev-parse", "--show-toplevel")
+        if Path(top).resolve() != root.resolve():
+            return _no_commit("not a git checkout of its own: it lies inside another repository")
+        commit = _git(root, "rev-parse", "HEAD")
+        dirty = bool(_git(root, "status", "--porcelain", "--untracked-files=no", "--", ".", ":!results"))
+    except FileNotFoundError:
+        return _no_commit("git is not installed")
+    except subprocess.CalledProcessError as error:
+        none = "not a git repository" in error.stderr
+        return _no_commit(
+            "not a git checkout" if none else f"git refuses: {(error.stderr.splitlines() or ['no reason'])[0]}"
+        )
+    except OSError as error:
+        return _no_commit(f"git cannot be run: {error.strerror}")
     return {"commit": commit, "dirty": dirty}
 
 
-def _git(*arguments: str) -> str:
-    run = subprocess.run(["git", "-C", str(ROOT), *arguments], capture_output=True, text=True, check=True)
+def _no_commit(reason: str) -> dict[str, Any]:
+    return {"commit": None, "dirty": None, "reason": reason}
+
+
+def _git(root: Path, *arguments: str) -> str:
+    """What git says of `root`, also where another user owns it: the code of it is running already. Its hooks stay out."""
+    trusted = ["-c", f"safe.directory={root.resolve()}", "-c", "core.fsmonitor=false"]
+    run = subprocess.run(
+        ["git", *trusted, "-C", str(root), *arguments],
+        capture_output=True,
+        text=True,
+        check=True,
+        env=os.environ | {"LC_ALL": "C"},
+    )
     return run.stdout.strip()
 
 
