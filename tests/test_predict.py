@@ -8,9 +8,11 @@ import pytest
 import synthetic
 from free.predict import predicted
 from lab import copy_code, run
+from real_configs import published
 from rooflab.derive.serving_points import Setting
 from rooflab.explain.prediction import page, terminal
 from rooflab.plan.config import ConfigError, checked
+from rooflab.plan.huggingface import decoder_of
 from rooflab.plan.models import shipped
 from rooflab.plan.operators import foretold
 from rooflab.predict.document import document
@@ -18,6 +20,7 @@ from rooflab.predict.shapes import Shape, expected_loss, measured_shapes
 from rooflab.predict.steps import Card, roof_of, step
 from rooflab.record.records import check_schema
 from rooflab.theory.geometry import decoder
+from rooflab.theory.step import attentions, cache_bytes, index_work
 from test_model_table import ROOT, config, made_of, model_records
 
 COMMITTED = json.loads((ROOT / "results" / "nvidia-h200" / "roofline.json").read_text())
@@ -170,3 +173,27 @@ def test_predicting_plans_nothing_that_is_paid_and_needs_no_gpu(tmp_path: Path) 
     assert "qwen2-5-7b on nvidia-h200, S 32768" in told
     assert sorted(path.name for path in session.rglob("*")) == before
     assert (folder / "results" / "predict.md").exists() and (folder / "results" / "predict.json").exists()
+
+
+SPARSE = next(entry.config for entry in published() if entry.name == "deepseek-ai/DeepSeek-V3.2")
+
+
+def test_attention_that_chooses_its_tokens_reads_them_and_every_index_key() -> None:
+    model = decoder_of(SPARSE)
+    assert [(each.length, each.count) for each in attentions(model, 32768, 4)] == [(2048, 61)]
+    assert [(each.length, each.count) for each in attentions(model, 1024, 4)] == [(1024, 61)]
+    assert index_work(model, 4, 32768).bytes == 4 * 32768 * 132
+    assert index_work(model, 4, 32768).flop == 2 * 4 * 32768 * 64 * 128
+    assert cache_bytes(model, 32768, 2) == 32768 * 61 * (2 * 576 + 132)
+
+
+def test_a_model_without_a_kernel_here_is_told_of_and_not_measured(tmp_path: Path) -> None:
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps(SPARSE))
+    entry = {"name": "sparse", "config_json": str(path)}
+    with pytest.raises(ConfigError, match="config: operators: sparse: attention that chooses its tokens .* `snakemake"):
+        checked(config(operators=[entry]))
+    found = document(asked(entry), {"nvidia-h200": COMMITTED}, {}, {})
+    short, _, long = (each["steps"][0]["roof_s"] for each in found["predictions"])
+    assert 0 < long - short < 0.2 * short  # 32 times the context adds the index keys and a thousand more rows
+    assert {each["reason"] for each in found["predictions"]} == {"the weights do not fit"}

@@ -133,6 +133,8 @@ def stored_parts(setting: Setting, sequence: int, batch: int) -> Iterator[tuple[
     for each in step.attentions(model, sequence, batch):
         cached = storage.kv_element_bytes(model, dtype(setting.kv_dtype).bytes)
         yield each, step.attention_work(model, batch, each.length, cached), cache_arithmetic(setting.kv_dtype)
+    for each in step.index(model, sequence, batch):
+        yield each, step.index_work(model, batch, each.length), "fp8_e4m3"
 
 
 def _computed_in(model: Decoder, part: step.Product, weights: float, size: int) -> str:

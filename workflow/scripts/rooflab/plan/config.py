@@ -114,9 +114,9 @@ def _check_roofline_file(name: str | None) -> None:
 
 def _check_sense(config: dict[str, Any]) -> None:
     """What a schema cannot say."""
-    for place in ("operators", "predict"):
+    for place, check in (("operators", models.require_measurable), ("predict", models.resolved)):
         try:
-            models.resolved(config.get(place, []))
+            check(config.get(place, []))
         except models.GeometryError as error:
             raise ConfigError(f"config: {place}: {error}") from error
     if config["gpus"] is not None and (config["session"] is not None or config["device"] == "cpu"):

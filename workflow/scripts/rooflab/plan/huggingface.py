@@ -13,11 +13,19 @@ from reprlib import repr as shown
 from typing import Any
 
 from rooflab.plan.reading.experts import experts_of
-from rooflab.plan.reading.families import LATENT_SIZES, Family, families, reason_against, wrapped, wrappers
+from rooflab.plan.reading.families import (
+    INDEXER_SIZES,
+    LATENT_SIZES,
+    Family,
+    families,
+    reason_against,
+    wrapped,
+    wrappers,
+)
 from rooflab.plan.reading.fields import Config, Fields, fields_of
 from rooflab.plan.reading.quantization import quantization_of
 from rooflab.plan.reading.windows import window_of
-from rooflab.theory.geometry import Decoder, GeometryError, Latent
+from rooflab.theory.geometry import Decoder, GeometryError, Indexer, Latent
 from rooflab.theory.storage import parameters
 
 __all__ = ["FAMILIES", "decoder_of", "parameters"]
@@ -50,7 +58,8 @@ def decoder_of(config: Config) -> Decoder:
     text, place = _text(config)
     kind, family = _family(text.get("model_type"))
     fields = fields_of(text, kind, family, place, config)
-    fields.require((*SIZES, *family.needs, *(_latent_needs(fields) if family.latent else ())))
+    indexed = INDEXER_SIZES if family.indexer else {}
+    fields.require((*SIZES, *family.needs, *(_latent_needs(fields) if family.latent else ()), *indexed))
     made = _decoder(fields, family, _tied(config, fields, family))
     return replace(made, quantization=quantization_of(_quantized(config, text), made))
 
@@ -59,7 +68,7 @@ def _decoder(fields: Fields, family: Family, tied: bool) -> Decoder:
     sizes = {ours: fields.get(theirs) for theirs, ours in SIZES.items()}
     sizes |= {"inner": sizes["inner"] // family.inner_share, "context": _context(fields)}
     heads, layers = sizes["heads"], sizes["layers"]
-    head_dim = fields.get("head_dim") or _derived_head_dim(sizes["width"], heads)
+    head_dim = fields.get("head_dim") or _derived_head_dim(fields, sizes["width"], heads)
     padding = 0 if head_dim % 2 else -head_dim % ROW  # rotary positions turn pairs: an odd head is none
     experts = experts_of(fields, family.experts, layers)
     if experts and family.experts and "dense_inner" in family.experts:
@@ -78,6 +87,7 @@ def _decoder(fields: Fields, family: Family, tied: bool) -> Decoder:
         latent=_latent(fields, head_dim) if family.latent else None,
         experts=experts,
         head_padding=padding,
+        indexer=_indexer(fields) if family.indexer else None,
         tied=tied,
         positions=sizes["context"] if family.positions else 0,
     )
@@ -147,7 +157,10 @@ def _kv_heads(fields: Fields, family: Family, heads: int) -> int:
     return fields.get("num_key_value_heads") or heads
 
 
-def _derived_head_dim(width: int, heads: int) -> int:
+def _derived_head_dim(fields: Fields, width: int, heads: int) -> int:
+    """A head's even share of the width; where a latent says the size of a head otherwise, it need not be one."""
+    if width % heads and fields.get("qk_nope_head_dim"):
+        return int(fields.get("qk_nope_head_dim"))
     if width % heads:
         raise GeometryError(f"width {width} is not a multiple of heads {heads}: give head_dim")
     return width // heads
@@ -155,7 +168,8 @@ def _derived_head_dim(width: int, heads: int) -> int:
 
 def _context(fields: Fields) -> int:
     """The longest context: that of the positions, or what YaRN makes of its original one (arXiv:2309.00071)."""
-    longest, scaling = int(fields.get("max_position_embeddings")), fields.get("rope_scaling")
+    longest = int(fields.get("max_position_embeddings"))
+    scaling = fields.get("rope_scaling") or fields.get("rope_parameters")
     if not isinstance(scaling, Mapping) or scaling.get("rope_type", scaling.get("type")) != "yarn":
         return longest
     original, factor = scaling.get("original_max_position_embeddings"), scaling.get("factor")
@@ -170,6 +184,10 @@ def _activation(fields: Fields) -> str:
     if not isinstance(given, str) or given not in ACTIVATIONS:
         raise GeometryError(f"{fields.own(name)} is {shown(given)}: expected one of {', '.join(ACTIVATIONS)}")
     return ACTIVATIONS[given]
+
+
+def _indexer(fields: Fields) -> Indexer:
+    return Indexer(**{ours: fields.get(theirs) for theirs, ours in INDEXER_SIZES.items()})
 
 
 def _latent_needs(fields: Fields) -> list[str]:

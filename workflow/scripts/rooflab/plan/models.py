@@ -39,6 +39,16 @@ def resolved(entries: list[dict[str, Any]]) -> dict[str, Decoder]:
     return made
 
 
+def require_measurable(entries: list[dict[str, Any]]) -> None:
+    """Raises GeometryError for a model of which a part has no kernel here, naming the entry."""
+    for name, model in resolved(entries).items():
+        if model.indexer:
+            raise GeometryError(
+                f"{name}: attention that chooses its tokens by an index (index_topk) has no kernel here: expected another model; "
+                "`snakemake --cores 1 predict` tells of this one"
+            )
+
+
 def source_of(name: str, geometry: Decoder) -> str | None:
     """Where a shipped geometry stands; None for one that is not shipped, or not as it is shipped."""
     entry = shipped().get(name)

@@ -14,7 +14,7 @@ ACTIVATIONS = ("silu", "gelu")
 NORMS = ("rmsnorm", "layernorm")
 MAY_BE_ZERO = ("window", "window_layers", "query_rank", "shared", "dense_layers", "head_padding", "positions")
 # what a geometry says beyond the sizes that were there first: left out of its plain form where it says nothing
-ADDED = ("head_padding", "tied", "positions", "quantization")
+ADDED = ("head_padding", "tied", "positions", "quantization", "indexer")
 # what decides how many bytes lie in memory and no time of a part
 STORED = ("tied", "positions", "quantization")
 
@@ -48,6 +48,16 @@ class Experts:
     inner: int
     shared: int = 0
     dense_layers: int = 0
+
+
+@dataclass(frozen=True)
+class Indexer:
+    """Sparse attention's choice (DeepSeek-AI, "DeepSeek-V3.2", section 2.1): `heads` queries of `head_dim` score one cached key
+    per token, and attention reads the `chosen` best tokens alone. Its keys are cached in fp8, each with a scale in fp32."""
+
+    heads: int
+    head_dim: int
+    chosen: int
 
 
 @dataclass(frozen=True)
@@ -108,9 +118,10 @@ class Decoder:
     tied: bool = False
     positions: int = 0
     quantization: Quantization | None = None
+    indexer: Indexer | None = None
 
     def __post_init__(self) -> None:
-        for part in (self, self.latent, self.experts):
+        for part in (self, self.latent, self.experts, self.indexer):
             if part is not None:
                 _require_sizes(part)
         for name in ("gated", "tied"):
@@ -122,6 +133,8 @@ class Decoder:
                 if self.head_padding
                 else f"head_dim is {self.head_dim}: expected a multiple of 8"
             )
+        if self.indexer and not (self.latent and self.latent.query_rank):
+            raise GeometryError(f"{self.indexer} without a latent query: expected latent with a query_rank beside it")
         if self.heads % self.kv_heads:
             raise GeometryError(f"heads {self.heads} is not a multiple of kv_heads {self.kv_heads}")
         _require_one_of("activation", self.activation, ACTIVATIONS)
@@ -157,7 +170,7 @@ class Decoder:
 def decoder(given: Mapping[str, Any]) -> Decoder:
     """A geometry from plain numbers and words. Raises GeometryError naming what is missing or unknown."""
     _require_mapping("geometry", given)
-    kinds = (("latent", Latent), ("experts", Experts), ("quantization", Quantization))
+    kinds = (("latent", Latent), ("experts", Experts), ("quantization", Quantization), ("indexer", Indexer))
     parts = {name: kind for name, kind in kinds if given.get(name) is not None}
     nested = {name: _built(kind, _require_mapping(name, given[name]), f"{name}.") for name, kind in parts.items()}
     made: Decoder = _built(Decoder, {**given, **nested}, "")

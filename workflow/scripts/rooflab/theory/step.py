@@ -78,6 +78,9 @@ class CachedAttention:
 
 def attentions(model: Decoder, sequence: int, batch: int) -> list[CachedAttention]:
     """The attention layers at a context of `sequence` tokens: those that see all of it, and those with a window."""
+    if model.indexer:
+        chosen = min(sequence, model.indexer.chosen)
+        return [CachedAttention("attention of the chosen tokens", batch, chosen, model.layers)]
     full, seen = model.layers - model.window_layers, min(sequence, model.window or sequence)
     if seen == sequence:
         return [CachedAttention("attention", batch, sequence, model.layers)]
@@ -99,6 +102,24 @@ def attention_work(model: Decoder, batch: int, length: int, kv_bytes: int) -> Wo
     )
 
 
+def index(model: Decoder, sequence: int, batch: int) -> list[CachedAttention]:
+    """The choice of tokens over a context of `sequence`; none where attention sees them all."""
+    return [CachedAttention("index of the context", batch, sequence, model.layers)] if model.indexer else []
+
+
+def index_work(model: Decoder, batch: int, length: int) -> Work:
+    """One layer's choice: every head's query against each cached key, read once with its scale."""
+    if model.indexer is None:
+        return Work(0, 0)
+    tokens = batch * length
+    return Work(2 * tokens * model.indexer.heads * model.indexer.head_dim, tokens * index_bytes(model))
+
+
+def index_bytes(model: Decoder) -> int:
+    """Bytes that the choice caches per token and layer: a key in fp8 and its scale in fp32."""
+    return model.indexer.head_dim + 4 if model.indexer else 0
+
+
 def cached_elements(model: Decoder) -> int:
     """Elements that one layer caches per token: K and V of each KV head, or the latent and the rotary key."""
     latent = model.latent
@@ -107,8 +128,10 @@ def cached_elements(model: Decoder) -> int:
 
 def cache_bytes(model: Decoder, sequence: int, kv_bytes: int) -> int:
     """Bytes of one sequence's cache at a context of `sequence` tokens, all layers; a window's layers keep no more than it."""
-    tokens = sum(each.length * each.count for each in attentions(model, sequence, 1))
-    return tokens * cached_elements(model) * kv_bytes
+    kept = (
+        [(sequence, model.layers)] if model.indexer else [(a.length, a.count) for a in attentions(model, sequence, 1)]
+    )
+    return sum(length * count for length, count in kept) * (cached_elements(model) * kv_bytes + index_bytes(model))
 
 
 def products(model: Decoder, batch: int) -> list[Product]:
@@ -173,6 +196,10 @@ def _latent_products(model: Decoder, latent: Latent, batch: int) -> list[Product
     made = [Product("query and latent", batch, (latent.query_rank or query) + cached, width, layers)]
     if latent.query_rank:
         made.append(Product("query from its latent", batch, query, latent.query_rank, layers))
+    if model.indexer:
+        heads, size = model.indexer.heads, model.indexer.head_dim
+        made.append(Product("index queries", batch, heads * size, latent.query_rank, layers))
+        made.append(Product("index key and weights", batch, size + heads, width, layers))
     return [
         *made,
         Product("heads' queries to the latent", batch, latent.rank, latent.nope_dim, layers, groups=model.heads),

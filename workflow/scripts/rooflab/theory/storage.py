@@ -60,7 +60,8 @@ def kv_element_bytes(model: Decoder, element_bytes: int) -> int:
 
 def kv_bytes_per_token(model: Decoder, element_bytes: int) -> int:
     """Bytes that one more token takes in the cache of all layers, none of them past its window."""
-    return model.layers * step.cached_elements(model) * kv_element_bytes(model, element_bytes)
+    attended = step.cached_elements(model) * kv_element_bytes(model, element_bytes)
+    return model.layers * (attended + step.index_bytes(model))
 
 
 def _all_experts(model: Decoder, product: Product) -> float:

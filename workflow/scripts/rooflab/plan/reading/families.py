@@ -14,6 +14,7 @@ LATENT_SIZES = {
     "qk_nope_head_dim": "nope_dim",
     "v_head_dim": "value_dim",
 }
+INDEXER_SIZES = {"index_n_heads": "heads", "index_head_dim": "head_dim", "index_topk": "chosen"}
 
 TABLE = Path(__file__).parents[2] / "data" / "families.yaml"
 
@@ -32,13 +33,15 @@ class Family:
     pattern: int = 0
     names: Mapping[str, str] = field(default_factory=dict)
     needs: tuple[str, ...] = ()
-    defaults: Mapping[str, Any] = field(default_factory=dict)
+    defaults: dict[str, Any] = field(default_factory=dict)
+    fixed: dict[str, Any] = field(default_factory=dict)
     kv: tuple[tuple[str, str | int], ...] = ()
     inner_factor: int = 0
     inner_share: int = 1
     positions: bool = False
     nested: tuple[str, ...] = ()
     latent: bool = False
+    indexer: bool = False
     experts: Mapping[str, Any] | None = None
     allowed: tuple[str, ...] = ()
     only: Mapping[str, list[Any]] = field(default_factory=dict)
@@ -47,7 +50,7 @@ class Family:
         """The fields of this family, under their own names and under those that most families use."""
         counted = [name for name in (self.experts or {}).values() if isinstance(name, str)]
         switches = [name for pair in self.kv for name in pair if isinstance(name, str)]
-        latent = [*LATENT_SIZES, "qk_head_dim"] if self.latent else []
+        latent = [*LATENT_SIZES, "qk_head_dim", *(INDEXER_SIZES if self.indexer else ())] if self.latent else []
         named = [
             *self.names,
             *self.names.values(),

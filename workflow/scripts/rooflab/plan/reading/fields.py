@@ -16,7 +16,15 @@ AT_LEAST_ONE = (
     *("hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size", "vocab_size"),
     *("max_position_embeddings", "num_key_value_heads", "head_dim", "sliding_window_pattern", "kv_lora_rank"),
     *("qk_rope_head_dim", "qk_nope_head_dim", "v_head_dim", "multi_query_group_num", "num_kv_heads"),
-    *("decoder_sparse_step", "interleave_moe_layer_step", "intermediate_size_mlp", "attention_chunk_size"),
+    *(
+        "decoder_sparse_step",
+        "interleave_moe_layer_step",
+        "index_n_heads",
+        "index_head_dim",
+        "index_topk",
+        "intermediate_size_mlp",
+        "attention_chunk_size",
+    ),
 )
 AT_LEAST_ZERO = (
     *(*OTHER_EXPERTS, "num_experts_per_tok", "moe_intermediate_size", "n_shared_experts", "first_k_dense_replace"),
@@ -67,14 +75,14 @@ def fields_of(config: Config, kind: str, family: Family, place: str, outer: Conf
     """The fields of `config`, which stands in the config.json at `place` ("it", "its text_config"); what that text_config
     leaves to its class is filled in. Raises GeometryError for a field that is not understood, by its name."""
     flat = dict(_flat(config, family.nested))
-    _refuse_unknown(flat, kind, family, outer)
+    _refuse_unknown(flat, kind, family, _other_classes(outer, family, is_wrapped=place != "it"))
     named = {name: value for name, value in flat.items() if name not in family.names}
     called: dict[str, str] = {ours: theirs for theirs, ours in reversed(list(family.names.items()))}
     for theirs, ours in family.names.items():
         if theirs in flat and named.get(ours) is None:
             named[ours], called[ours] = flat[theirs], theirs
-    if place != "it" or family.kv:
-        named = {**family.defaults, **{name: value for name, value in named.items() if value is not None}}
+    for name, value in (family.fixed | family.defaults if place != "it" else family.fixed).items():
+        named[name] = value if named.get(name) is None else named[name]
     fields = Fields(kind, named, called, place)
     _require_whole_numbers(fields)
     if family.inner_factor and fields.get("intermediate_size") is None:
@@ -90,7 +98,7 @@ def _flat(config: Config, nested: Iterable[str]) -> Iterable[tuple[str, Any]]:
             yield name, value
 
 
-def _refuse_unknown(config: Config, kind: str, family: Family, outer: Config) -> None:
+def _refuse_unknown(config: Config, kind: str, family: Family, other_classes: list[str]) -> None:
     known = family.understood()
     told = [
         f"{name} ({shown(value)}) is not understood in {kind}"
@@ -102,7 +110,7 @@ def _refuse_unknown(config: Config, kind: str, family: Family, outer: Config) ->
         each = given if isinstance(given, list) else [given]
         if given is not None and any(one not in values for one in each):
             told.append(f"{name} is {shown(given)}, understood is {' or '.join(map(str, values))}")
-    told += _other_classes(outer, family)
+    told += other_classes
     if told:
         raise GeometryError(
             f"{'; '.join(told)}: expected fields whose effect on the sizes is known; give its `geometry:`"
@@ -114,17 +122,18 @@ def _says_nothing(name: str, value: Any, family: Family) -> bool:
     return name.startswith("_") or value is None or (name in OTHER_EXPERTS and family.experts is None)
 
 
-def _other_classes(config: Config, family: Family) -> list[str]:
-    """What `architectures` and `auto_map` say of another class than the family's."""
+def _other_classes(config: Config, family: Family, is_wrapped: bool) -> list[str]:
+    """What `architectures` and `auto_map` say of another class than the family's, or than one that generates around it."""
     listed, mapped = config.get("architectures"), config.get("auto_map")
     named = [("architectures", each) for each in listed] if isinstance(listed, list) else []
     if isinstance(mapped, Mapping) and "AutoModelForCausalLM" in mapped:
         named.append(("auto_map", str(mapped["AutoModelForCausalLM"]).rpartition(".")[2]))
+    around = "ForConditionalGeneration" if is_wrapped else None
     expected = " or ".join(family.architectures)
     return [
         f"{field} is {shown(each)}, understood is {expected}"
         for field, each in named
-        if each not in family.architectures
+        if each not in family.architectures and not (around and str(each).endswith(around))
     ]
 
 

@@ -16,6 +16,8 @@ MODULES = {
     "attention output": ("self_attn.o_proj",),
     "query and latent": ("self_attn.kv_a_proj_with_mqa",),
     "query from its latent": ("self_attn.q_b_proj",),
+    "index queries": ("self_attn.indexer.wq_b",),
+    "index key and weights": ("self_attn.indexer.wk", "self_attn.indexer.weights_proj"),
     "heads' queries to the latent": ("self_attn.kv_b_proj",),
     "heads' values from the latent": ("self_attn.kv_b_proj",),
     "MLP gate and up": ("mlp.gate_proj", "mlp.up_proj"),
