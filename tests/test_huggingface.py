@@ -79,6 +79,8 @@ def test_another_architecture_under_a_known_type_is_refused_by_its_field() -> No
             "auto_map is 'XForCausalLM', understood is",
         ),
         ({"medusa_num_heads": 4}, "medusa_num_heads (4) is not understood"),
+        ({"model_type": "qwen9"}, "model_type is 'qwen9': expected llama, mistral, ministral3 … ("),
+        ({"model_type": "qwen9"}, "the nearest is qwen"),
         ({"is_encoder_decoder": True}, "is_encoder_decoder (True) is not understood"),
         (
             {"model_type": "qwen3_moe", "moe_layer_freq": 2, "architectures": None},

@@ -9,6 +9,7 @@ its text model's sizes to the class. A field that nobody told of is refused by i
 from collections.abc import Mapping
 from dataclasses import fields as entries
 from dataclasses import replace
+from difflib import get_close_matches
 from reprlib import repr as shown
 from typing import Any
 
@@ -131,7 +132,9 @@ def _expected(kinds: str) -> str:
 def _family(kind: Any) -> tuple[str, Family]:
     if not isinstance(kind, str) or kind not in FAMILIES:
         because = reason_against(kind)
-        told = _expected(", ".join(FAMILIES))
+        near = get_close_matches(str(kind), list(FAMILIES), 1)
+        told = _expected(f"{', '.join(list(FAMILIES)[:3])} … ({len(FAMILIES)} in data/families.yaml)")
+        told += f"; the nearest is {near[0]}" if near else ""
         raise GeometryError(f"model_type is {shown(kind)}: {told}" + (f" ({kind}: {because})" if because else ""))
     return kind, FAMILIES[kind]
 

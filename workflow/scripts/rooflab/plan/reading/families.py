@@ -78,6 +78,12 @@ def harmless() -> frozenset[str]:
 
 
 @cache
+def harmless_while_off() -> frozenset[str]:
+    """Fields that change no size in any family while they are false."""
+    return frozenset(_table()["off"])
+
+
+@cache
 def wrappers() -> dict[str, str]:
     """The `model_type` of a larger config -> that of its `text_config`, where none is given there."""
     return dict(_table()["wrappers"])

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from reprlib import repr as shown
 from typing import Any
 
-from rooflab.plan.reading.families import Family
+from rooflab.plan.reading.families import Family, harmless_while_off
 from rooflab.theory.geometry import GeometryError
 
 Config = Mapping[str, Any]
@@ -119,7 +119,8 @@ def _refuse_unknown(config: Config, kind: str, family: Family, other_classes: li
 
 def _says_nothing(name: str, value: Any, family: Family) -> bool:
     """A private note of the library, a feature that is not there, or experts, where those are looked at beside."""
-    return name.startswith("_") or value is None or (name in OTHER_EXPERTS and family.experts is None)
+    is_off = value is None or value in ({}, []) or (value is False and name in harmless_while_off())
+    return name.startswith("_") or is_off or (name in OTHER_EXPERTS and family.experts is None)
 
 
 def _other_classes(config: Config, family: Family, is_wrapped: bool) -> list[str]:
