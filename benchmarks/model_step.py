@@ -39,7 +39,7 @@ Call = Callable[[], Any]
 def parts_s(device: Any, name: str, model: Decoder, dtype: str, sequence: int, batch: int) -> dict[str, float]:
     """Seconds of each part in one step, by its name: the median of one occurrence, times its count."""
     bench = Bench(synchronize=device.synchronize, device=device)
-    spec = {"operator": name, "geometry": model.as_dict(), "dtype": dtype, "batch": batch} | TIMING
+    spec = {"operator": name, "geometry": model.timed(), "dtype": dtype, "batch": batch} | TIMING
     found = {}
     for each in model_theory.attentions(model, sequence, batch):
         taken = model_attention.measure(spec | {"sequence": each.length}, bench)

@@ -15,6 +15,7 @@ from rooflab.plan.config import ConfigError, checked
 from rooflab.plan.huggingface import decoder_of
 from rooflab.plan.models import shipped
 from rooflab.plan.operators import foretold
+from rooflab.plan.session import prices
 from rooflab.predict.document import document
 from rooflab.predict.shapes import Shape, expected_loss, measured_shapes
 from rooflab.predict.steps import Card, roof_of, step
@@ -75,6 +76,19 @@ def test_without_a_wish_the_operators_are_told_of_and_without_them_every_shipped
     assert [each["name"] for each in foretold(config(operators=[{"name": "gpt2"}]))["models"]] == ["gpt2"]
     with pytest.raises(ConfigError, match="config: predict: nobody: not a shipped geometry"):
         checked(config(predict=[{"name": "nobody"}]))
+
+
+@pytest.mark.parametrize(
+    ("given", "named", "told"),
+    [
+        (None, {}, {}),
+        ({"nvidia-h200": 2}, {}, {"nvidia-h200": 2}),
+        (3.0, {}, {"nvidia-h200": 3.0}),  # the only session with a GPU
+        (3.0, {"session": "cpu-example"}, {"cpu-example": 3.0}),
+    ],
+)
+def test_one_price_is_that_of_the_session_it_can_mean(given: Any, named: Record, told: Record) -> None:
+    assert prices(RESULTS, config(price_usd_per_hour=given, **named)) == told
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,7 @@ rule predict:
         "logs/predict.log",
     params:
         asked=json.dumps(model_plan.foretold(config)),
-        prices=json.dumps(PRICES if isinstance(PRICES, dict) else {}),
+        prices=json.dumps(session.prices(RESULTS, config)),
         results=str(RESULTS),
     shell:
         "python $ROOFLAB_SCRIPTS/free/predict.py --results {params.results} --asked {params.asked:q} --prices {params.prices:q} "

@@ -59,6 +59,18 @@ def held_models(session_dir: Path, config: dict[str, Any]) -> list[str]:
     return [entry["name"] for entry in config["operators"] if holds(entry)]
 
 
+def prices(results: Path, config: dict[str, Any]) -> dict[str, float]:
+    """Dollars per hour by session: the config's mapping, or its one number for the session it names, else for the only one
+    with a GPU; none where that is not told."""
+    given = config["price_usd_per_hour"]
+    if given is None or isinstance(given, dict):
+        return given or {}
+    known = names(results)
+    named = [each for each in (config["session"], config["device"]) if each in known][:1]
+    with_gpu = [each for each in sorted(known) if (results / each / "gpu").is_dir()]
+    return dict.fromkeys(named or (with_gpu if len(with_gpu) == 1 else []), float(given))
+
+
 def _failed(path: Path) -> bool:
     """Whether a record says `failed`; one that cannot be trusted counts as present, and stops the free rules by name."""
     try:
