@@ -12,15 +12,11 @@ configfile: "config.yaml"
 
 
 include: "workflow/rules/session.smk"
-include: "workflow/rules/trust.smk"
 include: "workflow/rules/measure.smk"
-include: "workflow/rules/model.smk"
-include: "workflow/rules/report.smk"
-include: "workflow/rules/models.smk"
-include: "workflow/rules/compare.smk"
-include: "workflow/rules/predict.smk"
-include: "workflow/rules/closing.smk"
-include: "workflow/rules/doctor.smk"
+include: "workflow/rules/derive.smk"
+include: "workflow/rules/draw.smk"
+include: "workflow/rules/explain.smk"
+include: "workflow/rules/ask.smk"
 
 
 localrules:
@@ -28,44 +24,28 @@ localrules:
     measurements,
     plot,
     report,
-    compare,
-    compare_check,
-    predict,
-    terminated,
-    doctor,
-    device_query,
-    peak_flops_summary,
-    roofline,
-    draw,
-    interpretation,
-    manifest,
-    report_html,
-    model_table,
-    model_chart,
-    closing,
-    untrusted_records,
 
 
 # this machine's session complete, and the free files of the other sessions
 rule all:
     default_target: True
     input:
-        lambda wc: this_session_files() + free_files(FREE) + alarm(),
+        lambda wc: TARGETS.everything(),
 
 
 # the paid files of this machine's session, nothing else
 rule measurements:
     input:
-        lambda wc: this_session_files(),
+        lambda wc: TARGETS.measured_files(),
 
 
-# the figures of every session in results/, from whatever records exist
+# figures of every session in results/, from whatever records exist
 rule plot:
     input:
-        lambda wc: free_files(FIGURES) + alarm(),
+        lambda wc: TARGETS.figures(),
 
 
 # figures, prose and manifest of every session in results/
 rule report:
     input:
-        lambda wc: free_files(FREE) + alarm(),
+        lambda wc: TARGETS.free(),

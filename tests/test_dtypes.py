@@ -51,6 +51,7 @@ def test_a_made_up_format_is_refused_sized_and_priced_by_its_row(made_up: Dtype)
     assert (result_bytes("bf12"), attention_error("bf12")) == (2, made_up.attention_error)
     assert refusal("bf12", 90) == "bf12 needs compute capability 11.0, this GPU has 9.0"
     assert refusal("bf12", 110) is None
+    estimates.rates.cache_clear()
     assert estimates.rates("nvidia-h200", "gpu").lacks("bf12") is True
     assert style.style_of({"dtype": "bf12"}) == style.UNKNOWN
 

@@ -10,6 +10,7 @@ import yaml
 from rooflab.cost import estimates
 from rooflab.cost.estimates import Past
 from rooflab.plan import measurements
+from rooflab.plan.points import Point
 from rooflab.record import ledger
 
 ROOT = Path(__file__).parents[1]
@@ -41,7 +42,7 @@ def took(known: Past) -> dict[str, float]:
 
 
 def estimated(records: Iterable[Record], known: Past) -> float:
-    points = [measurements.Point(r["stage"], r["side"], r["name"], r["spec"]) for r in records]
+    points = [Point(r["stage"], r["side"], r["name"], r["spec"]) for r in records]
     return sum(estimates.seconds_of(point, known) for point in points)
 
 
@@ -131,7 +132,7 @@ def test_the_most_similar_record_speaks_and_a_failed_one_does_not() -> None:
     far = estimates.work_s(gemm(dtypes=["fp32"], sizes=[8192]), "nvidia-h200", bursts=1)
     near = record(gemm(iterations=50), 3 * own)
     others = [record(gemm(dtypes=["fp32"], sizes=[8192]), 9 * far), record(gemm(iterations=51), 99.0, "failed")]
-    point = measurements.Point("gemm", "gpu", "fp16-n4096", gemm())
+    point = Point("gemm", "gpu", "fp16-n4096", gemm())
     alone = estimates.seconds_of(point, Past("nvidia-h200", [], [], []))
     told = estimates.seconds_of(point, Past("nvidia-h200", [near, *others], [], []))
     assert told > 1.7 * alone and told < 2.3 * alone

@@ -2,7 +2,6 @@
 
 import json
 import os
-import re
 import shutil
 import threading
 from pathlib import Path
@@ -17,11 +16,13 @@ from rooflab.derive.evidence import notes
 from rooflab.fleet.sessions import paid_together
 from rooflab.machine import cards, nvml
 from rooflab.machine.detect import DetectionError
+from rooflab.machine.second_bill import strangers
 from rooflab.machine.visible import visible
 from rooflab.plan import config as configuration
 from rooflab.plan import measurements
-from rooflab.record import ledger
+from rooflab.record import handover, ledger
 from rooflab.record.identity import WrongMachine
+from rooflab.run.targets import FREE
 
 ONE = "GPU-aaaaaaaa-1111-2222-3333-444444444444"
 TWO = "GPU-bbbbbbbb-1111-2222-3333-444444444444"
@@ -37,7 +38,7 @@ TWO_CARDS = [gpu(0, ONE), gpu(1, TWO)]
 
 @pytest.fixture(autouse=True)
 def own_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    for name in (cards.CARDS, cards.AT_ONCE, "CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER"):
+    for name in (handover.CARDS, handover.CARDS_AT_ONCE, "CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER"):
         monkeypatch.setenv(name, "")
         monkeypatch.delenv(name)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
@@ -121,6 +122,17 @@ def test_an_unfinished_session_of_another_model_stops_a_fleet(tmp_path: Path) ->
     (tmp_path / "nvidia-l4" / "gpu").mkdir(parents=True)
     with pytest.raises(DetectionError, match="nvidia-l4 is an unfinished session of another GPU"):
         cards.chosen("all", "auto", tmp_path, lambda: TWO_CARDS)
+
+
+@pytest.mark.parametrize(
+    ("holes", "expected"), [("[]", []), ('[{"status": "missing"}]', ["nvidia-l4"]), ("[", ["nvidia-l4"])]
+)
+def test_one_judgement_says_which_sessions_are_unfinished(holes: str, expected: list[str], tmp_path: Path) -> None:
+    """Two copies of it once disagreed: with a manifest that names holes, one stopped and the other measured."""
+    for name in ("nvidia-l4", "nvidia-h200-cccccccc"):
+        (tmp_path / name / "gpu").mkdir(parents=True)
+        (tmp_path / name / "manifest.json").write_text(f'{{"holes": {holes}}}')
+    assert strangers({"nvidia-h200"}, tmp_path) == expected
 
 
 def test_a_program_sees_its_sessions_card_alone() -> None:
@@ -290,8 +302,8 @@ program.run(measure, given.spec["side"], program.Job(given.spec, given.out), ope
 @pytest.mark.parametrize("together", [False, True], ids=["one after the other", "at the same time"])
 def test_a_run_over_two_cards(two_card_lab: Path, together: bool) -> None:
     """The real workflow, with stand-ins for the programs that would need the cards."""
-    for program in re.findall(r"ROOFLAB_SCRIPTS/paid/(\w+\.py)", (lab.ROOT / "workflow/rules/measure.smk").read_text()):
-        (two_card_lab / "workflow" / "scripts" / "paid" / program).write_text(STAND_IN)
+    for program in (two_card_lab / "workflow" / "scripts" / "paid").glob("*.py"):
+        program.write_text(STAND_IN)
     config = yaml.safe_load((two_card_lab / "config.yaml").read_text())
     for section in (config["decode"], config["cpu"]["decode"]):
         section |= {"dtypes": ["fp32"], "sequence_lengths": [16]}
@@ -339,15 +351,8 @@ def test_the_planned_sessions_of_a_hundred_cards_take_seconds(tmp_path: Path) ->
     assert name_of(99) in told and "In all 100 sessions" in told
     config = configuration.checked(yaml.safe_load((folder / "config.yaml").read_text()))
     names = [name_of(number) for number in range(100)]
-    write_finished(folder / "results", names, measurements.session_points(config, with_gpu=True), free_files())
+    write_finished(folder / "results", names, measurements.session_points(config, with_gpu=True), FREE)
     assert "Nothing is left to measure." in within_limits(folder)
-
-
-def free_files() -> list[str]:
-    """The free files of a session, as session.smk lists them."""
-    text = (lab.ROOT / "workflow/rules/session.smk").read_text()
-    lists = re.findall(r"^(?:FIGURES|FREE) \+?= (.*?)(?=^\S)", text, re.MULTILINE | re.DOTALL)
-    return re.findall(r'"([\w.-]+)"', "".join(lists))
 
 
 def within_limits(folder: Path) -> str:

@@ -30,7 +30,7 @@ ALLOWED: dict[str, set[str]] = {
     "explain": {"look", "record"},
     "cost": {"theory", "record", "plan", "machine"},
     "fleet": {"theory", "record", "look", "derive"},
-    "run": {"record", "plan", "machine", "cost"},
+    "run": {"record", "plan", "machine", "cost", "explain"},  # explain: a run ends with its closing lines
     "paid": {"theory", "reference", "machine", "measure", "measure/cuda"},
 }
 ALLOWED["measure/cuda/attention"] = ALLOWED["measure/cuda"] | {"measure/cuda"}

@@ -7,11 +7,12 @@ from pathlib import Path
 import pytest
 from rooflab.machine import locks, preflight
 from rooflab.machine.preflight import FAIL, OK
+from rooflab.record import handover
 
 
 @pytest.fixture(autouse=True)
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.delenv(locks.FOLDER, raising=False)
+    monkeypatch.delenv(handover.LOCKS, raising=False)
     shared = tmp_path / "shared"
     shared.mkdir()
     monkeypatch.setattr(locks, "PLACES", (tmp_path / "absent", shared))
@@ -28,7 +29,7 @@ def test_tmpdir_does_not_move_the_lock(place: Path, tmp_path: Path, monkeypatch:
 
 
 def test_containers_that_share_a_card_may_name_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(locks.FOLDER, str(tmp_path / "named"))
+    monkeypatch.setenv(handover.LOCKS, str(tmp_path / "named"))
     with locks.held(locks.host_lock("host")):
         assert locks.take(tmp_path / "named" / "rooflab-host.lock", wait=False) is None
 

@@ -9,10 +9,11 @@ import synthetic
 from free import model_table as pages
 from free.roofline import roofline
 from rooflab.derive.serving import models
-from rooflab.plan import measurements, session
+from rooflab.plan import measurements, points, session
 from rooflab.plan.config import checked
 from rooflab.plan.models import shipped
 from rooflab.plan.operators import asked
+from rooflab.plan.points import Point
 from rooflab.record.records import check_schema, digest, key_of, read_record
 from rooflab.theory import step
 from rooflab.theory.geometry import decoder
@@ -32,12 +33,12 @@ def given(tmp_path: Path, name: str, fields: Record) -> Record:
     return {"name": name, "config_json": str(path)}
 
 
-def parts(operators: list[Record]) -> list[measurements.Point]:
+def parts(operators: list[Record]) -> list[Point]:
     points = measurements.session_points(checked(config(operators=operators)), with_gpu=True)
     return [each for each in points if each.stage in ("attention", "step")]
 
 
-def pending(points: list[measurements.Point]) -> list[str]:
+def pending(points: list[Point]) -> list[str]:
     return [path.name for path in session.planned_files(COMMITTED, points) if not path.exists()]
 
 
@@ -76,7 +77,7 @@ def test_a_failed_attempt_under_another_name_is_tried_again_as_the_next(tmp_path
         "spec": first["spec"] | {"stage": planned.stage, "side": "gpu", "protocol": 1},
     }
     (folder / "other-bf16-S1024-B1.00000000.json").write_text(json.dumps(record))
-    (found,) = measurements.attempts(tmp_path, planned)
+    (found,) = points.attempts(tmp_path, planned)
     assert found.name.startswith("other-")
 
 

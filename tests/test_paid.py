@@ -9,6 +9,7 @@ from rooflab.measure.bench import Bench
 from rooflab.measure.outcome import Failed, Measurement, Unsupported
 from rooflab.measure.station import Station, open_cpu_station
 from rooflab.plan import measurements
+from rooflab.plan.points import Point
 from rooflab.record import identity, ledger, records
 
 CPU = {"name": "Some CPU", "cores_physical": 2, "threads": 2}
@@ -70,7 +71,7 @@ def test_a_failed_attempt_is_planned_again_without_touching_its_record(job: prog
         raise Failed("busy", "wait")
 
     program.run(fails, "cpu", job, station)
-    point = measurements.Point("launch_floor", "cpu", "launch_floor", job.spec)
+    point = Point("launch_floor", "cpu", "launch_floor", job.spec)
     [again] = session.planned_files(job.session_dir, [point])
     assert again == job.session_dir / point.file(2)
     first = job.out.read_bytes()
@@ -86,7 +87,7 @@ def test_unsupported_is_final(job: program.Job) -> None:
         raise Unsupported("no such unit")
 
     program.run(cannot, "cpu", job, station)
-    point = measurements.Point("launch_floor", "cpu", "launch_floor", job.spec)
+    point = Point("launch_floor", "cpu", "launch_floor", job.spec)
     assert session.planned_files(job.session_dir, [point]) == [job.out]
 
 

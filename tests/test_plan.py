@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from rooflab.plan import measurements
+from rooflab.plan import measurements, points
 from rooflab.plan.config import checked
 from rooflab.plan.measurements import session_points
 
@@ -96,7 +96,7 @@ def test_attempts_are_counted_by_their_files(tmp_path: Path) -> None:
         path = tmp_path / point.file(number)
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("{}")
-    assert [p.name for p in measurements.attempts(tmp_path, point)] == [
+    assert [p.name for p in points.attempts(tmp_path, point)] == [
         f"device.{point.key}.json",
         f"device.{point.key}.2.json",
     ]

@@ -11,6 +11,7 @@ import pytest
 import yaml
 from rooflab.cost import bill, estimates
 from rooflab.plan import measurements
+from rooflab.plan.points import Point
 from rooflab.record import ledger
 from rooflab.run import pricelist
 
@@ -26,7 +27,7 @@ def with_gemm(**changed: Any) -> dict[str, Any]:
     return config(gemm=CONFIG["gemm"] | changed)
 
 
-def points(wanted: dict[str, Any] = CONFIG) -> dict[str, measurements.Point]:
+def points(wanted: dict[str, Any] = CONFIG) -> dict[str, Point]:
     return {point.file(): point for point in measurements.session_points(wanted, with_gpu=True)}
 
 
@@ -35,7 +36,7 @@ def bills(results: Path, wanted: dict[str, Any], session: str = H200, keep: str 
     return bill.draw_up(files, points(wanted), wanted, results)
 
 
-def put(results: Path, point: measurements.Point, **changed: Any) -> None:
+def put(results: Path, point: Point, **changed: Any) -> None:
     """A record as far as the bill looks at it."""
     record = {"stage": point.stage, "side": point.side, "name": point.name, "spec": point.spec, "series": []}
     path = results / H200 / point.file(changed.pop("attempt", 1))
@@ -178,9 +179,10 @@ def leavers(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
 
 
 def show(results: Path, wanted: dict[str, Any], files: list[str], dryrun: bool, measures: bool = True) -> None:
-    jobs = [SimpleNamespace(output=[file]) for file in files]
+    jobs = [SimpleNamespace(output=[file], rule=SimpleNamespace(name=Path(file).stem)) for file in files]
     workflow = SimpleNamespace(dag=SimpleNamespace(needrun_jobs=lambda: jobs))
-    handler = pricelist.PriceList(workflow, wanted, results, points(wanted), dryrun, lambda: measures)
+    asked: Any = SimpleNamespace(workflow=workflow, dryrun=dryrun, measures=measures)
+    handler = pricelist.PriceList(asked, wanted, results, points(wanted))
     record = logging.LogRecord("snakemake", logging.INFO, "x", 1, "Job stats", None, None)
     record.event = "run_info"
     handler.emit(record)
@@ -224,9 +226,9 @@ def test_a_run_that_measures_nothing_says_so_and_enters_nothing(tmp_path: Path, 
     assert list(tmp_path.iterdir()) == [] and leavers == []
 
 
-def test_a_free_target_claims_nothing_about_what_is_left(tmp_path: Path, capsys, leavers) -> None:
+def test_a_free_target_lists_its_jobs_and_claims_nothing_about_what_is_left(tmp_path: Path, capsys, leavers) -> None:
     show(tmp_path, CONFIG, [f"{tmp_path}/{H200}/roofline.json"], dryrun=True, measures=False)
-    assert capsys.readouterr() == ("", "")
+    assert capsys.readouterr() == ("To draw and write, free: roofline 1\n", "")
 
 
 def test_a_ledger_that_cannot_be_written_stops_with_one_line(tmp_path: Path, leavers) -> None:

@@ -17,6 +17,7 @@ import yaml
 from lab import ROOT, copy_code, edit, paid_files, pending, refused, run, start, wait_until
 from rooflab.machine import cards, cluster, locks
 from rooflab.plan import config as configuration
+from rooflab.record import handover
 from rooflab.record.identity import WrongMachine
 
 NODES = {"cpu-a": "lab1", "cpu-b": "lab2"}
@@ -157,7 +158,7 @@ def test_results_in_a_storage_are_refused_with_what_to_do_instead() -> None:
 
 
 def test_a_node_is_taken_whole_and_its_name_checked_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(cluster.NODES, "")
+    monkeypatch.setenv(handover.NODES, "")
     cluster.hand_over(cluster.places({"a": "gpu02"}, ask=lambda *_: SINFO))
     assert cluster.request("a") == "--nodelist=gpu02 --exclusive" and cluster.cpus("a") == 128
     assert cluster.request("another") == "" and cluster.cpus("another") == 1

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from free.terminated import closing
 from lab import copy_code, refused, run
-from rooflab.explain.closing import closing_record
 from rooflab.record import ledger
 from rooflab.record.records import RecordError
+from rooflab.record.terminated import closing_record
 
 PAID = {"paid_s": 900.0, "usd": 0.9}
 NOW = "2026-01-02T03:04:05Z"

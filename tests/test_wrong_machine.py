@@ -5,13 +5,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from rooflab.machine import cards, detect, locks, nvml
+from rooflab.machine import detect, locks, nvml
 from rooflab.measure import program
 from rooflab.measure.bench import Bench
 from rooflab.measure.outcome import Measurement
 from rooflab.measure.station import Station
 from rooflab.plan import measurements
-from rooflab.record import identity, records
+from rooflab.record import handover, identity, records
 
 GIB = 2**30
 H200 = {
@@ -30,7 +30,7 @@ HOST = {"name": "Some CPU", "cores_physical": 2, "threads": 2}
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(locks, "host_lock", lambda name: tmp_path / f"{name}.lock")
-    monkeypatch.delenv(cards.CARDS, raising=False)
+    monkeypatch.delenv(handover.CARDS, raising=False)
 
 
 def job(side: str, number: int = 1) -> program.Job:

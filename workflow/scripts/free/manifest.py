@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import os
 import platform
 import sys
 from collections.abc import Iterable, Mapping
@@ -13,10 +12,10 @@ from typing import Any
 from free.roofline import command_line, read_plan
 from rooflab.derive.checks import interpretation_answers, manifest_complete, plot_complete
 from rooflab.derive.evidence import environments, facts, holes, notes, select
-from rooflab.explain import closing
-from rooflab.record import ledger
+from rooflab.record import handover, ledger
 from rooflab.record.publish import PART, write_json
 from rooflab.record.records import RecordError, read_sealed
+from rooflab.record.terminated import closing_record
 
 Record = dict[str, Any]
 
@@ -130,7 +129,7 @@ def _text(path: Path) -> str | None:
 
 def _closing(path: Path) -> Record | None:
     try:
-        return closing.closing_record(path)
+        return closing_record(path)
     except RecordError as error:
         sys.exit(str(error))
 
@@ -143,7 +142,7 @@ def main() -> None:
         # held against their schema when roofline.json was made of them
         {path.relative_to(folder).as_posix(): read_sealed(path) for path in sorted(given.records)},
         read_plan(given.planned),
-        ledger.summary(folder / "ledger.jsonl", alive=os.environ.get("ROOFLAB_RUN")),
+        ledger.summary(folder / "ledger.jsonl", alive=handover.text(handover.RUN)),
         result_files(folder),
         _closing(folder / "terminated.json"),
     )

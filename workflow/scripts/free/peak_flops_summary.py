@@ -16,6 +16,7 @@ from rooflab.derive.ceilings import (
 from rooflab.derive.evidence import holes, main_side, measured, select
 from rooflab.derive.points import lab_records
 from rooflab.derive.roof import compute_ceiling
+from rooflab.record.names import format_of_product
 from rooflab.record.publish import write_json
 from rooflab.theory.dtypes import variant
 
@@ -33,7 +34,7 @@ def peak_flops(session: str, records: Mapping[str, Record], plan: Iterable[Recor
         for name, (file, record) in lab_records(used, side).items()
     }
     for hole in holes(used, planned):
-        name = hole["name"].split("-n")[0]
+        name = format_of_product(hole["name"])
         if (hole["side"], hole["stage"]) == (side, "gemm") and name not in dtypes:
             dtypes[name] = {key: hole[key] for key in ("status", "reason", "remedy", "file")}
     return {

@@ -1,14 +1,12 @@
 """Records the lab's last item: the instance is terminated, and what it cost in all. Asks nothing and measures nothing."""
 
 import argparse
-import json
-import os
 from pathlib import Path
 from typing import Any
 
 from rooflab.cost import bill
 from rooflab.explain.closing import closing_line
-from rooflab.record import environment, ledger
+from rooflab.record import environment, handover, ledger
 from rooflab.record.publish import write_json
 
 
@@ -42,7 +40,7 @@ def main() -> None:
     parser.add_argument("--session-dir", required=True, type=Path)
     parser.add_argument("--out", required=True, type=Path)
     given = parser.parse_args()
-    asked = json.loads(os.environ["ROOFLAB_CLOSING"])
+    asked = handover.mapping(handover.CLOSING)
     session = given.session_dir.name
     record = closing(
         session,

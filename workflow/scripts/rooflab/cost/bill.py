@@ -8,8 +8,9 @@ from typing import Any
 
 from rooflab.cost import estimates
 from rooflab.cost.estimates import Past
-from rooflab.plan.measurements import Point, Spec, first_attempt
+from rooflab.plan.points import Point, Spec
 from rooflab.record import ledger
+from rooflab.record.names import first_attempt
 
 MOST_REASONS = 4
 

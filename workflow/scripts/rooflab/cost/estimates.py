@@ -12,7 +12,7 @@ from statistics import mean, median
 from typing import Any
 
 from rooflab.machine.detect import slug
-from rooflab.plan.measurements import Point
+from rooflab.plan.points import Point
 from rooflab.record import ledger
 from rooflab.theory import issue_rates, protocol, work
 from rooflab.theory.dtypes import DTYPES

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from rooflab.derive.evidence import Records, facts, measured
+from rooflab.record.names import format_of_product
 from rooflab.theory import issue_rates, work
 from rooflab.theory.dtypes import DTYPES, dtype, variant
 from rooflab.theory.quantiles import median, percentile
@@ -112,8 +113,8 @@ def given_ceilings(given: Mapping[str, Any], file: str) -> list[Ceiling]:
 
 
 def variant_of(record: Record) -> str:
-    """The dtype or variant of a GEMM record, by its name: `fp8_e4m3_full` of fp8_e4m3_full-n8192."""
-    return str(record["name"]).rpartition("-n")[0]
+    """The dtype or variant of a GEMM record, by its name."""
+    return format_of_product(record["name"])
 
 
 def plain(record: Record, name: str) -> Record | None:

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from rooflab.record.names import series_of
 from rooflab.record.records import key_of
 from rooflab.theory.quantiles import spread
 
@@ -34,12 +35,6 @@ def select(records: Records, plan: Iterable[Record]) -> dict[str, Record]:
         if slot not in best or rank(file) > rank(best[slot]):
             best[slot] = file
     return {file: records[file] for file in sorted(best.values())}
-
-
-def series_of(file: str) -> str:
-    """The file without its attempt number: `gpu/gemm/fp16-n4096.<key>`."""
-    folder, _, name = file.rpartition("/")
-    return f"{folder}/{'.'.join(name.split('.')[:2])}"
 
 
 def _wanted(plan: Iterable[Record]) -> set[str]:

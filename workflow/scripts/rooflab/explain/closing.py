@@ -1,13 +1,11 @@
 """The closing lines of a run: the Checks, what was paid, and the reminder that the instance is still running."""
 
 import json
-import shlex
 import sys
 from pathlib import Path
 from typing import Any
 
 from rooflab.explain import model_line, terminal, text_roofline
-from rooflab.record.records import RecordError
 
 MARK = {"pass": "pass", "fail": "FAIL", "not applicable": "n/a "}
 
@@ -56,22 +54,6 @@ def paid_lines(paid: dict[str, Any]) -> list[str]:
     rest = paid["paid_s"] - sum(paid["stages"].values())
     stages = [f"{stage} {seconds:.1f}" for stage, seconds in paid["stages"].items()]
     return [f"  paid {paid['paid_s']:.1f} s, {cost}", f"    {', '.join([*stages, f'around them {rest:.1f}'])}"]
-
-
-def closing_record(path: Path) -> dict[str, Any] | None:
-    """A session's `terminated.json`, None while there is none. Raises RecordError where the file is not one."""
-    if not path.exists():
-        return None
-    try:
-        record = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError:
-        record = None
-    if isinstance(record, dict) and {"total_usd", "terminated_at"} <= record.keys():
-        return record
-    raise RecordError(
-        f"{path}: damaged, it does not tell when the instance was terminated and at what cost: "
-        f"rm {shlex.quote(str(path))}, then snakemake --cores 1 terminated records it anew"
-    )
 
 
 def closing_line(record: dict[str, Any]) -> str:

@@ -4,7 +4,6 @@ To stay readable with a thousand cards, each roof shows two ceilings, fp32 (soli
 decode step of either; all others are in the page and the document.
 """
 
-import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,6 +12,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from rooflab.look import words
+from rooflab.record.names import format_of_lab_step
 
 Record = dict[str, Any]
 
@@ -21,7 +21,6 @@ DTYPES = {"fp32": "solid", "fp16": (0, (4, 2))}
 MARKERS = {"fp32": "o", "fp16": "s"}
 SLOW_COLOR = "#B2182B"
 FLEET_ALPHA = 0.6  # all roofs of a model are one line: it does not darken where they cross
-LAB_STEP = re.compile(r"minigpt-(fp32|fp16)-S\d+")
 LEFT, RIGHT = 0.1, 5e3  # FLOP/byte
 NAMED = 6  # slow sessions whose name stands in the margin
 LABEL_GAP = 0.045  # of the height of the axes, between two labels in the margin
@@ -92,7 +91,7 @@ def _steps(row: Record) -> list[Record]:
     """The lab's decode point with the longest S, of each dtype that is drawn."""
     longest: dict[str, Record] = {}
     for each in sorted(row["decode"], key=lambda each: each["sequence"]):
-        if each["lab_point"] and LAB_STEP.fullmatch(each["name"]):
+        if each["lab_point"] and format_of_lab_step(each["name"]) in DTYPES:
             longest[each["dtype"]] = each
     return list(longest.values())
 

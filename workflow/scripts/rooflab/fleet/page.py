@@ -1,19 +1,18 @@
 """The comparison as a document (`compare.json`), as a page (`compare.md`) and as lines for the terminal."""
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from rooflab.fleet.compare import Finding, Pair, by_model, costs, main_memory
 from rooflab.fleet.sessions import Session, paid_together
 from rooflab.look import words
+from rooflab.record.names import format_of_lab_step
 from rooflab.theory.quantiles import median
 
 Record = dict[str, Any]
 
 COMPARE_VERSION = 2  # 2: one finding a card, with the kinds in which it is slower and its lagging figures
 ROWS = 24  # a model with more sessions is told by its middle, its slowest and its fastest
-LAB_STEP = re.compile(r"minigpt-[a-z0-9_]+-S\d+")
 KIND = {"burst": "computing", "sustained": "sustained computing", "bandwidth": "memory", "decode": "decode steps"}
 UNIT = {"flop_per_s": words.flop_per_s, "bytes_per_s": words.bytes_per_s, "s": words.seconds}
 
@@ -225,7 +224,7 @@ def _steps(row: Record) -> dict[str, float]:
     found: dict[str, Record] = {}
     for each in row["decode"]:
         longest = found.get(each["dtype"], {"sequence": 0})["sequence"]
-        if each["lab_point"] and LAB_STEP.fullmatch(each["name"]) and each["sequence"] > longest:
+        if each["lab_point"] and format_of_lab_step(each["name"]) and each["sequence"] > longest:
             found[each["dtype"]] = each
     return {f"{each['dtype']} S={each['sequence']}": each["median_s"] for each in found.values()}
 

@@ -5,7 +5,6 @@ by its own rules. The process the user started chooses, and its jobs are handed 
 that was handed none chooses by the same rule.
 """
 
-import json
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -15,13 +14,13 @@ from typing import Any
 
 from rooflab.machine import locks, nvml
 from rooflab.machine.detect import DetectionError, gpu_slug
+from rooflab.machine.second_bill import strangers
 from rooflab.machine.visible import in_cuda_order, pin, visible
+from rooflab.record import handover
 from rooflab.record.identity import WrongMachine
 from rooflab.record.publish import write_text
 from rooflab.record.records import RecordError, read_record
 
-CARDS = "ROOFLAB_CARDS"  # JSON: session -> UUID
-AT_ONCE = "ROOFLAB_CARDS_AT_ONCE"  # how many cards are measured at the same time; empty: one
 SLOTS = 16  # cards of one host that can be measured at the same time, one resource each
 
 Gpu = Mapping[str, Any]
@@ -66,18 +65,18 @@ def session_name(model: str, uuid: str) -> str:
 
 def hand_over(cards: Mapping[str, str], at_once: bool) -> None:
     """Leaves the answer to the jobs of this run."""
-    os.environ[CARDS] = json.dumps(cards)
-    os.environ[AT_ONCE] = str(len(cards)) if at_once and len(cards) > 1 else ""
+    handover.leave(handover.CARDS, cards)
+    handover.leave(handover.CARDS_AT_ONCE, str(len(cards)) if at_once and len(cards) > 1 else "")
 
 
 def handed() -> dict[str, str]:
     """The cards of this run, by session; empty where the config names none."""
-    return dict(json.loads(os.environ.get(CARDS) or "{}"))
+    return dict(handover.mapping(handover.CARDS))
 
 
 def at_once() -> int:
     """How many cards this run measures at the same time."""
-    return int(os.environ.get(AT_ONCE) or 1)
+    return int(handover.text(handover.CARDS_AT_ONCE) or 1)
 
 
 def slot(session: str) -> int:
@@ -127,7 +126,7 @@ def aim(session: str) -> str | None:
 
 def _chosen_here() -> str | None:
     try:
-        card = measured(os.environ.get("ROOFLAB_DEVICE", ""))
+        card = measured(handover.text(handover.DEVICE))
     except nvml.NvmlError:  # opening the device says what is wrong
         return None
     return str(card["uuid"]) if card else None
@@ -201,11 +200,8 @@ def _distinct(found: Sequence[tuple[str, str]]) -> dict[str, str]:
 
 
 def _refuse_second_bill(models: set[str], results: Path) -> None:
-    """Unfinished sessions of another model: a spot instance may have woken up on other cards."""
-    for folder in sorted(results.iterdir()) if results.is_dir() else ():
-        unfinished = (folder / "gpu").is_dir() and not (folder / "manifest.json").exists()
-        if unfinished and not any(folder.name == model or folder.name.startswith(f"{model}-") for model in models):
-            raise DetectionError(
-                f"results/{folder.name} is an unfinished session of another GPU than these ({', '.join(sorted(models))}). To "
-                "draw what exists of it: snakemake --cores 1 report. To measure here, move it out of results/ first"
-            )
+    for name in strangers(models, results):
+        raise DetectionError(
+            f"results/{name} is an unfinished session of another GPU than these ({', '.join(sorted(models))}). To "
+            "draw what exists of it: snakemake --cores 1 report. To measure here, move it out of results/ first"
+        )

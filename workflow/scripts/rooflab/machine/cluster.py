@@ -5,7 +5,6 @@ them one at a time, on one card, with nobody beside them. Only the process the u
 the answer in their environment.
 """
 
-import json
 import os
 import shutil
 import subprocess
@@ -14,9 +13,9 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from rooflab.record import handover
 from rooflab.record.identity import WrongMachine
 
-NODES = "ROOFLAB_NODES"  # JSON: session -> [node, its CPUs]
 ANSWER_S = 60.0  # how long Slurm may take for an answer
 POLL_S = 3.0
 SUBMITTED = Path(".snakemake/slurm_logs")  # there once a run of this folder has submitted a job
@@ -85,12 +84,12 @@ def places(nodes: Mapping[str, str], ask: Callable[..., str] = _ask) -> Places:
 
 def hand_over(found: Places) -> None:
     """Leaves the answer to the jobs of this run."""
-    os.environ[NODES] = json.dumps(found)
+    handover.leave(handover.NODES, found)
 
 
 def handed() -> Places:
     """The nodes of this run by session; empty where it measures on no cluster."""
-    return {session: (node, cpus) for session, (node, cpus) in json.loads(os.environ.get(NODES) or "{}").items()}
+    return {session: (node, cpus) for session, (node, cpus) in handover.mapping(handover.NODES).items()}
 
 
 def request(session: str) -> str:

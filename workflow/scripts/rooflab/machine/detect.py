@@ -1,6 +1,5 @@
 """What machine is this? Answered by the driver alone, without CuPy; a GPU that cannot be used is an error, never a CPU session."""
 
-import json
 import os
 import re
 from collections.abc import Mapping
@@ -9,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from rooflab.machine import host_cpu, nvml
+from rooflab.machine.second_bill import strangers
 from rooflab.machine.visible import SHOWN, in_cuda_order
 
 PCI = Path("/sys/bus/pci/devices")
@@ -96,20 +96,9 @@ def gpu_slug(gpu: Mapping[str, Any]) -> str:
 
 
 def _refuse_second_bill(machine: Machine, results: Path) -> None:
-    """A spot instance may have woken up on another model in the middle of a session."""
-    for folder in sorted(results.iterdir()) if results.is_dir() else ():
-        if folder.name != machine.slug and (folder / "gpu").is_dir() and unfinished(folder):
-            raise DetectionError(
-                f"results/{folder.name} is an unfinished session of another GPU than this one ({machine.slug}). To begin a "
-                f"session here: snakemake --cores 1 --config device={machine.slug}. To draw what exists of the other: "
-                "snakemake --cores 1 report"
-            )
-
-
-def unfinished(session_dir: Path) -> bool:
-    """Whether a session has no manifest, or one that was written while measurements were missing."""
-    try:
-        manifest = json.loads((session_dir / "manifest.json").read_text(encoding="utf-8"))
-        return any(hole["status"] == "missing" for hole in manifest["holes"])
-    except (OSError, ValueError, KeyError, TypeError):
-        return True
+    for name in strangers({machine.slug}, results):
+        raise DetectionError(
+            f"results/{name} is an unfinished session of another GPU than this one ({machine.slug}). To begin a "
+            f"session here: snakemake --cores 1 --config device={machine.slug}. To draw what exists of the other: "
+            "snakemake --cores 1 report"
+        )

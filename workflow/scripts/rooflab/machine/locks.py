@@ -10,10 +10,12 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
+from rooflab.record import handover
+
 MEASURING = Path(".snakemake/rooflab.measuring")
 RUNNING = Path(".snakemake/rooflab.running")
 PROC = Path("/proc")
-FOLDER = "ROOFLAB_LOCKS"
+
 PLACES = (Path("/tmp"), Path("/var/tmp"), Path("/dev/shm"))  # shared by all users of a host, and not a matter of TMPDIR
 EVERYBODY = 0o666
 PATIENCE_S = 1.0  # a dry-run looks at a lock for milliseconds; a live run holds it for good
@@ -27,7 +29,7 @@ def host_lock(name: str) -> Path:
 def host_folder() -> Path:
     """Where this host's locks lie: the folder that ROOFLAB_LOCKS names, as containers need that share a card without sharing
     /tmp; else the first of PLACES that can be written to."""
-    if named := os.environ.get(FOLDER):
+    if named := handover.text(handover.LOCKS):
         return Path(named)
     return next((each for each in PLACES if os.access(each, os.W_OK | os.X_OK)), Path(tempfile.gettempdir()))
 

@@ -16,6 +16,7 @@ from typing import Any
 
 from rooflab.machine import locks
 from rooflab.machine.faults import DeviceError
+from rooflab.record import handover
 
 OK, WARN, FAIL = "ok", "warn", "FAIL"
 MIB, GIB = 1 << 20, 1 << 30
@@ -99,7 +100,9 @@ def lock(path: Path) -> Finding:
     try:
         locks.probe(path)
     except OSError as error:
-        remedy = f"rm {path} (as the user who made it), or name a folder shared by all: export {locks.FOLDER}=<folder>"
+        remedy = (
+            f"rm {path} (as the user who made it), or name a folder shared by all: export {handover.LOCKS}=<folder>"
+        )
         return Finding(
             FAIL,
             "lock",

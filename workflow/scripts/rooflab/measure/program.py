@@ -18,7 +18,7 @@ from rooflab.measure import announce
 from rooflab.measure.bench import PULSE_S, Bench
 from rooflab.measure.outcome import Failed, Measurement, Unsupported
 from rooflab.measure.station import Opener, Station, open_station
-from rooflab.record import environment, identity, ledger, publish, records
+from rooflab.record import environment, handover, identity, ledger, names, publish, records
 
 RESULTS_LOST = 3  # exit status: the wrong machine or a lost device; everything stops, nothing was written
 
@@ -39,12 +39,11 @@ class Job:
 
     @property
     def name(self) -> str:
-        return self.out.name.split(".")[0]
+        return names.name_of(self.out)
 
     @property
     def attempt(self) -> int:
-        parts = self.out.name.split(".")
-        return int(parts[2]) if len(parts) == 4 else 1
+        return names.attempt_of(self.out)
 
 
 def main(measure: Measure, side: str, opener: Opener) -> None:
@@ -155,7 +154,7 @@ def _refusal(stranger: identity.WrongMachine) -> Measure:
 
 def _measure_and_publish(measure: Measure, job: Job, station: Station, shield: Callable[[], None]) -> None:
     book = job.session_dir / "ledger.jsonl"
-    price = json.loads(os.environ.get("ROOFLAB_PRICES") or "{}").get(job.session_dir.name)
+    price = handover.mapping(handover.PRICES).get(job.session_dir.name)
     ticket = {
         "job": f"{job.out.name}@{os.getpid()}-{int(time.time())}",
         "stage": f"{job.spec['side']}/{job.spec['stage']}",

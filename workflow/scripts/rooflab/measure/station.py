@@ -1,6 +1,5 @@
 """Where a paid program works: the live device behind one face, the host CPU or the GPU."""
 
-import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -8,6 +7,7 @@ from typing import Any
 
 from rooflab.machine import host_cpu, preflight
 from rooflab.measure.bench import Bench
+from rooflab.record import handover
 
 
 def _nothing() -> None:
@@ -35,7 +35,7 @@ def open_station(opener: Opener) -> Station:
     Raises DeviceError, which says what to do.
     """
     warnings = preflight.required(preflight.host())
-    station = opener(os.environ.get("ROOFLAB_WEIGHTS") or None)
+    station = opener(handover.text(handover.WEIGHTS) or None)
     station.environment["warnings"] = warnings + station.environment.get("warnings", [])
     return station
 

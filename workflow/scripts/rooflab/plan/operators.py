@@ -4,13 +4,13 @@ a step at each batch, and one product over many batches, the walk up the slope.
 One file per attention shape and per (model, batch), so that a new value in a list changes no other key.
 """
 
-import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
 from rooflab.plan.models import resolved, shipped
+from rooflab.plan.points import scalars
+from rooflab.record import names as file_names
 from rooflab.record.records import key_of
-from rooflab.theory import dtypes
 from rooflab.theory.geometry import Decoder
 from rooflab.theory.step import attentions
 
@@ -55,9 +55,8 @@ def _asked(entries: list[dict[str, Any]], serving: dict[str, Any]) -> list[dict[
 
 
 def names(files: Iterable[str]) -> list[str]:
-    """The models that these records or planned files speak of: a file says name, dtype, context if any, and batch."""
-    of_a_model = re.compile(rf"/(?:attention|step)/([a-z0-9-]+)-(?:{dtypes.pattern()})-(?:S\d+-)?B\d+\.")
-    return sorted({found[1] for file in files if (found := of_a_model.search(file))})
+    """The models that these records or planned files speak of."""
+    return sorted({model for file in files if (model := file_names.model_of(file))})
 
 
 def sequences(model: Decoder, wanted: list[int]) -> list[int]:
@@ -70,16 +69,16 @@ def _of_model(name: str, model: Decoder, serving: dict[str, Any]) -> Iterator[Pl
     for dtype in serving["kv_dtypes"]:
         for length, contexts in _lengths(model, serving["sequence_lengths"]).items():
             for batch in serving["batches"]:
-                yield "attention", f"{name}-{dtype}-S{length}-B{batch}", {
+                yield "attention", file_names.attention(name, dtype, length, batch), {
                     **labels, **({"contexts": contexts} if contexts != [length] else {}),
                     **{"geometry": geometry, "dtype": dtype, "sequence": length, "batch": batch},
-                    **_timing(serving),
+                    **scalars(serving),
                 }  # fmt: skip
     for dtype in serving["dtypes"]:
         for batch in serving["batches"]:
-            yield "step", f"{name}-{dtype}-B{batch}", {
+            yield "step", file_names.step(name, dtype, batch), {
                 **labels, **{"geometry": geometry, "dtype": dtype, "batch": batch},
-                **_timing(serving),
+                **scalars(serving),
             }  # fmt: skip
 
 
@@ -102,13 +101,9 @@ def _sweeps(sweep: dict[str, Any]) -> Iterator[Planned]:
     for dtype in sweep["dtypes"]:
         yield (
             "sweep",
-            f"{dtype}-n{sweep['n']}-k{sweep['k']}",
+            file_names.sweep(dtype, sweep["n"], sweep["k"]),
             {
                 **{name: value for name, value in sweep.items() if name != "dtypes"},
                 "dtype": dtype,
             },
         )
-
-
-def _timing(serving: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in serving.items() if not isinstance(value, list)}

@@ -8,17 +8,17 @@ from pathlib import Path
 from typing import Any
 
 from rooflab.plan import measurements
+from rooflab.plan import points as planning
+from rooflab.plan.points import Point, Spec
 from rooflab.record import identity, records
-
-SIDES = ("gpu", "cpu")
-NAME = r"[a-z0-9][a-z0-9.-]*"  # of a session, and of its folder
+from rooflab.record.names import SESSION, SIDES
 
 
 def names(results: Path) -> set[str]:
     """The sessions that hold at least one measurement. A folder of another kind of name is left out, and that is told."""
     folders = results.iterdir() if results.is_dir() else ()
     found = {each.name for each in folders if any((each / side).is_dir() for side in SIDES)}
-    odd = {name for name in found if not re.fullmatch(NAME, name)}
+    odd = {name for name in found if not re.fullmatch(SESSION, name)}
     _tell_once(*sorted(odd))
     return found - odd
 
@@ -32,18 +32,18 @@ def _tell_once(*odd: str) -> None:
         )
 
 
-def spec_text(spec: measurements.Spec) -> str:
+def spec_text(spec: Spec) -> str:
     """The spec as the text that its key digests."""
     return records.canonical_json(spec)
 
 
-def planned_files(session_dir: Path, points: list[measurements.Point]) -> list[Path]:
+def planned_files(session_dir: Path, points: list[Point]) -> list[Path]:
     """One file per point: the one that exists, or, where the last attempt failed, the next attempt."""
     return [_planned(session_dir, each) for each in points]
 
 
-def _planned(session_dir: Path, planned: measurements.Point) -> Path:
-    taken = measurements.attempts(session_dir, planned)
+def _planned(session_dir: Path, planned: Point) -> Path:
+    taken = planning.attempts(session_dir, planned)
     if not taken:
         return session_dir / planned.file()
     return session_dir / planned.file(len(taken) + 1) if _failed(taken[-1]) else taken[-1]
@@ -54,7 +54,7 @@ def held_models(session_dir: Path, config: dict[str, Any]) -> list[str]:
 
     def holds(entry: dict[str, Any]) -> bool:
         points = measurements.session_points(config | {"operators": [entry]}, with_gpu=True)
-        return any(measurements.attempts(session_dir, each) for each in points if each.stage in records.LABELLED)
+        return any(planning.attempts(session_dir, each) for each in points if each.stage in records.LABELLED)
 
     return [entry["name"] for entry in config["operators"] if holds(entry)]
 

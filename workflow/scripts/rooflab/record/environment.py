@@ -9,6 +9,8 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from rooflab.record import handover
+
 # Variables that change what is measured; nothing else of the environment is recorded. Which card it was, its UUID says.
 VARIABLES = (
     "CUDA_LAUNCH_BLOCKING", "CUPY_TF32", "CUPY_ACCELERATORS",
@@ -84,5 +86,5 @@ def collect() -> dict[str, Any]:
         "variables": {name: os.environ[name] for name in VARIABLES if name in os.environ},
         "git": git_state(),
         "program": Path(sys.argv[0]).name,
-        "command": os.environ.get("ROOFLAB_COMMAND"),
+        "command": handover.text(handover.COMMAND) or None,
     }

@@ -12,6 +12,8 @@ import yaml
 from jsonschema import Draft202012Validator, ValidationError
 from jsonschema.validators import extend
 
+from rooflab.record import names
+
 Record = dict[str, Any]
 SCHEMAS = Path(__file__).resolve().parents[3] / "schemas"
 SAFE_LOADER = getattr(
@@ -157,8 +159,7 @@ def _sealed(raw: Record) -> bool:
 def _check_name(path: Path, record: Record) -> None:
     if record["key"] not in (key_of(record["spec"]), digest(record["spec"])[:8]):  # the labels once were in the key
         raise distrust(path, "its key is not the digest of its parameters")
-    suffix = f".{record['attempt']}" if record["attempt"] > 1 else ""
-    expected = f"{record['name']}.{record['key']}{suffix}.json"
+    expected = names.file_name(record["name"], record["key"], record["attempt"])
     if path.name != expected:
         under = f"the measurement {expected} (protocol {record['spec'].get('protocol')})"
         raise distrust(path, f"holds {under}, not the one its name says")

@@ -2,6 +2,8 @@
 
 import logging
 
+from snakemake.logging import logger
+
 NOISE = (
     "Select jobs to execute",
     "Execute ",
@@ -22,8 +24,6 @@ class Quiet(logging.Filter):
 
 def hush() -> None:
     """Hangs the filter on Snakemake's logger and its handlers, once."""
-    from snakemake.logging import logger
-
     for place in (logger, *logger.handlers):
         if not any(isinstance(each, Quiet) for each in place.filters):
             place.addFilter(Quiet())

@@ -14,9 +14,21 @@ from typing import IO
 
 from rooflab.machine import cluster, locks
 from rooflab.record import publish
+from rooflab.record.names import is_paid
 
 SNAKEMAKE = Path(".snakemake")
-PAID_FOLDERS = ("gpu", "cpu")
+
+
+_held: list[IO[str]] = []  # the lock of this process's run, for its life
+
+
+def begin(results: Path, dryrun: bool) -> None:
+    """Takes the directory for a run; a dry-run only tidies up, and nothing while another run is at work."""
+    if dryrun:
+        clear_if_dead()
+    else:
+        _held.append(take_the_run(results))
+    forget_paid_files(results)
 
 
 def take_the_run(results: Path) -> IO[str]:
@@ -85,9 +97,8 @@ def forget_paid_files(results: Path, metadata: Path = SNAKEMAKE / "metadata") ->
     must not make Snakemake measure again, and a damaged one would stop it.
     """
     for path in _files(metadata):
-        parts = Path(_remembered(path.relative_to(metadata))).parts
-        paid = parts[: len(results.parts)] == results.parts and any(side in parts for side in PAID_FOLDERS)
-        if paid or not _is_json_object(path):
+        remembered = Path(_remembered(path.relative_to(metadata)))
+        if (remembered.is_relative_to(results) and is_paid(remembered)) or not _is_json_object(path):
             _tolerate(path.unlink)
 
 

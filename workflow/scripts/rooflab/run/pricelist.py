@@ -2,47 +2,44 @@
 
 import atexit
 import contextlib
-import json
 import logging
 import os
 import sys
 import time
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from snakemake.logging import logger
+
 from rooflab.cost import bill
-from rooflab.plan.measurements import Point
-from rooflab.record import ledger
+from rooflab.plan.points import Point
+from rooflab.record import handover, ledger
+from rooflab.record.names import is_paid
+from rooflab.run.asked import Asked
 
 
 class PriceList(logging.Handler):
     """Listens for Snakemake's job table and prints the bills after it; stops a real run that would exceed the budget."""
 
-    def __init__(
-        self,
-        workflow: Any,
-        config: dict[str, Any],
-        results: Path,
-        points: dict[str, Point],
-        dryrun: bool,
-        measures: Callable[[], bool],
-    ):
+    def __init__(self, asked: Asked, config: dict[str, Any], results: Path, points: dict[str, Point]):
         super().__init__()
-        self.workflow, self.config, self.results, self.points = workflow, config, results, points
-        self.dryrun, self.measures, self.shown = dryrun, measures, False
+        self.asked, self.config, self.results, self.points, self.shown = asked, config, results, points, False
 
     def emit(self, record: logging.LogRecord) -> None:
         nothing = "Nothing to be done" in str(record.msg)
         if self.shown or not (nothing or str(getattr(record, "event", "")).endswith("run_info")):
             return
         self.shown = True
-        if not self.measures():  # a free target knows nothing of what is left
+        jobs = [] if nothing else list(self.asked.workflow.dag.needrun_jobs())
+        if self.asked.dryrun and (told := free_jobs(jobs)):
+            print(told, flush=True)
+        if not self.asked.measures:  # a free target knows nothing of what is left
             return
-        files = [] if nothing else [str(f) for job in self.workflow.dag.needrun_jobs() for f in job.output]
-        bills = bill.draw_up(files, self.points, self.config, self.results)
-        print(self._text(bills), file=sys.stdout if self.dryrun else sys.stderr, flush=True)
-        if not self.dryrun:
+        bills = bill.draw_up([str(f) for job in jobs for f in job.output], self.points, self.config, self.results)
+        print(self._text(bills), file=sys.stdout if self.asked.dryrun else sys.stderr, flush=True)
+        if not self.asked.dryrun:
             self._begin(bills)
 
     def _text(self, bills: list[bill.Bill]) -> str:
@@ -56,10 +53,16 @@ class PriceList(logging.Handler):
         if (stop := bill.over_budget(bills)) is not None:
             sys.exit(stop)
         run = f"{os.getpid()}-{int(time.time())}"
-        os.environ["ROOFLAB_RUN"] = run
-        os.environ["ROOFLAB_PRICES"] = json.dumps({each.session: each.price_usd_per_hour for each in bills})
+        handover.leave(handover.RUN, run)
+        handover.leave(handover.PRICES, {each.session: each.price_usd_per_hour for each in bills})
         for each in bills:
             _enter(self.results / each.session / "ledger.jsonl", run, each.price_usd_per_hour)
+
+
+def free_jobs(jobs: Iterable[Any]) -> str:
+    """The pending jobs that cost nothing, counted by rule: Snakemake's own table is hidden. Empty where there are none."""
+    free = Counter(str(job.rule.name) for job in jobs if job.output and not any(map(is_paid, job.output)))
+    return f"To draw and write, free: {', '.join(f'{rule} {count}' for rule, count in free.items())}" if free else ""
 
 
 def _enter(book: Path, run: str, price: float | None) -> None:
@@ -78,17 +81,8 @@ def _leave(book: Path, run: str) -> None:
         ledger.append(book, "run end", run=run)
 
 
-def install(
-    workflow: Any,
-    config: dict[str, Any],
-    results: Path,
-    points: dict[str, Point],
-    dryrun: bool,
-    measures: Callable[[], bool],
-) -> None:
-    """Hangs the price list on Snakemake's logger, once. `measures` tells whether the targets asked for may measure."""
-    from snakemake.logging import logger
-
+def install(asked: Asked, config: dict[str, Any], results: Path, points: dict[str, Point]) -> None:
+    """Hangs the price list on Snakemake's logger, once."""
     for old in [h for h in logger.handlers if type(h).__name__ == "PriceList"]:
         logger.removeHandler(old)
-    logger.addHandler(PriceList(workflow, config, results, points, dryrun, measures))
+    logger.addHandler(PriceList(asked, config, results, points))

@@ -1,6 +1,5 @@
 """The number formats of the project, one row each: all that another room must know to store, multiply and judge one."""
 
-import re
 from dataclasses import dataclass, replace
 
 
@@ -105,11 +104,6 @@ def result_bytes(name: str) -> int:
     """Bytes of an element of a product of this format. Raises ValueError for an unknown one."""
     result = variant(name).result
     return RESULT_ONLY_BITS[result] // 8 if result in RESULT_ONLY_BITS else dtype(result).bytes
-
-
-def pattern() -> str:
-    """A regular expression that matches every dtype's name, the longer first."""
-    return "|".join(re.escape(each) for each in sorted(DTYPES, key=len, reverse=True))
 
 
 def refusal(name: str, compute_capability: int) -> str | None:

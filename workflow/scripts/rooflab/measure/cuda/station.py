@@ -12,6 +12,7 @@ from rooflab.measure.bench import Bench
 from rooflab.measure.cuda.device import CudaDevice, open_device
 from rooflab.measure.cuda.gemm import neutralise_tf32_environment
 from rooflab.measure.station import Station
+from rooflab.record import handover
 from rooflab.record.identity import check_named
 
 # A program that has just ended is listed until the driver has taken its memory back.
@@ -28,7 +29,7 @@ def open_cuda_station(weights_path: str | None) -> Station:
     chip = open_nvml(properties["pci_bus_id"])
     facts = chip.device_facts()
     identity = _identity(properties, chip)
-    check_named(os.environ.get("ROOFLAB_DEVICE", ""), gpu_slug(identity))
+    check_named(handover.text(handover.DEVICE), gpu_slug(identity))
     warnings += preflight.required([preflight.gpu_memory(*device.memory()), *preflight.chip(facts, chip.state())])
     environment = {
         "gpu": device.versions(),
@@ -103,4 +104,4 @@ def _listed_processes() -> dict[str, Any]:
 
 def shared_allowed() -> bool:
     """Whether the config lets other processes use the GPU during a measurement."""
-    return bool(os.environ.get("ROOFLAB_ALLOW_SHARED_GPU"))
+    return bool(handover.text(handover.ALLOW_SHARED_GPU))
