@@ -2,17 +2,15 @@
 
 import argparse
 import json
-from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
+from rooflab.explain.markdown import NOTHING, bound, cache, scheme, table, told
 from rooflab.explain.model_line import count
 from rooflab.look import words
 from rooflab.record.publish import write_text
 
 Record = dict[str, Any]
-NOTHING = "–"
-BOUNDS = {"launch": "launch floor", "compute": "computing"}
 
 
 def page(roofline: Record, name: str) -> str:
@@ -49,11 +47,11 @@ def _section(model: Record) -> list[str]:
         *_missing(model["steps"]),
         "### Attention, one layer",
         "",
-        *_table(PART_HEAD, (_part_row(p) for p in model["operators"] if p["kind"] == "attention")),
+        *table(PART_HEAD, (_part_row(p) for p in model["operators"] if p["kind"] == "attention")),
         "",
         "### The other parts, one occurrence",
         "",
-        *_table(PART_HEAD, (_part_row(p) for p in model["operators"] if p["kind"] != "attention")),
+        *table(PART_HEAD, (_part_row(p) for p in model["operators"] if p["kind"] != "attention")),
         "",
         f"Left out: {'; '.join(model['left_out'])}.",
         "",
@@ -67,14 +65,14 @@ def _part_row(point: Record) -> tuple[str, ...]:
     return (
         point["part"],
         str(point["batch"]),
-        _told(point["length"], str),
-        _told(point["count"], str),
-        _told(point["median_s"], words.seconds),
-        _told(point["attainable_s"], words.seconds),
-        _told(point["fraction_of_attainable"], words.percent),
+        told(point["length"], str),
+        told(point["count"], str),
+        told(point["median_s"], words.seconds),
+        told(point["attainable_s"], words.seconds),
+        told(point["fraction_of_attainable"], words.percent),
         words.significant(point["intensity"]),
-        _bound(point["bound_by"]),
-        _told(point["achieved_flop_per_s"], words.flop_per_s),
+        bound(point["bound_by"]),
+        told(point["achieved_flop_per_s"], words.flop_per_s),
     )
 
 
@@ -95,23 +93,18 @@ def _steps(model: Record) -> list[str]:
     rows = [_step_row(step, model["contexts"]) for step in model["steps"]]
     stored = model.get("stored")
     if not stored:
-        return _table(head, rows)
-    as_stored = (_told(step["stored_attainable_s"], _milliseconds) for step in model["steps"])
-    told = f"as stored ({_scheme(stored)}), by the roof"
-    cache = f"{stored['kv_bits']} bits" if stored["kv_bits"] else model["kv_dtype"]
+        return table(head, rows)
+    as_stored = (told(step["stored_attainable_s"], _milliseconds) for step in model["steps"])
+    column = f"as stored ({scheme(stored)}), by the roof, ms/token"
     return [
         f"Measured are products in {model['dtype']} and attention on a cache in {model['kv_dtype']}: ms/token, tokens/s and "
         f"attention's part. No product on weights as they are stored was measured: the column *as stored* is by the roof alone, "
-        f"with their bytes and a cache in {cache}. Memory and `fits` are those of the checkpoint as stored.",
+        f"with their bytes and a cache in {cache(stored, model['kv_dtype'])}. Memory and `fits` are those of the checkpoint as stored.",
         "",
-        *_table((*head[:4], f"{told}, ms/token", *head[4:]), (
+        *table((*head[:4], column, *head[4:]), (
             (*row[:4], each, *row[4:]) for row, each in zip(rows, as_stored, strict=True)
         )),
     ]  # fmt: skip
-
-
-def _scheme(stored: Record) -> str:
-    return f"{stored['method']}, {stored['bits']} bits"
 
 
 def _step_row(step: Record, contexts: list[Record]) -> tuple[str, ...]:
@@ -119,13 +112,13 @@ def _step_row(step: Record, contexts: list[Record]) -> tuple[str, ...]:
     return (
         f"{step['sequence']} (window {window})" if window else str(step["sequence"]),
         str(step["batch"]),
-        _told(step["measured_s"], _milliseconds),
-        _told(step["attainable_s"], _milliseconds),
-        _told(step["tokens_per_s"], count),
-        _told(step["attainable_tokens_per_s"], count),
-        _told(step["fraction_of_attainable"], words.percent),
-        _bound(step["bound_by"]),
-        _told(step["attention_share"], words.percent),
+        told(step["measured_s"], _milliseconds),
+        told(step["attainable_s"], _milliseconds),
+        told(step["tokens_per_s"], count),
+        told(step["attainable_tokens_per_s"], count),
+        told(step["fraction_of_attainable"], words.percent),
+        bound(step["bound_by"]),
+        told(step["attention_share"], words.percent),
         {True: "yes", False: f"no, {words.nbytes(step['memory_bytes_asked'])}", None: NOTHING}[step["fits"]],
     )
 
@@ -141,7 +134,7 @@ def _summary(model: Record) -> list[str]:
     if padding := sizes.get("head_padding"):
         window += f" Heads of {sizes['head_dim'] - padding} elements, padded to {sizes['head_dim']} in the cache."
     tied = ", the embedding shared with the LM head" if sizes.get("tied") else ""
-    stored = f" in {_scheme(model['stored'])}" if model.get("stored") else ""
+    stored = f" in {scheme(model['stored'])}" if model.get("stored") else ""
     turn = "The products alone turn compute-bound by the roof "
     lines = [
         f"{sizes['layers']} layers of width {sizes['width']}, {heads}.{window}{source}",
@@ -150,7 +143,7 @@ def _summary(model: Record) -> list[str]:
         "",
     ]
     head = ("S", "cache per sequence", "sequences that fit", "whole step compute-bound")
-    return [*lines, *_table(head, map(_context_row, model["contexts"])), *_beyond(model)]
+    return [*lines, *table(head, map(_context_row, model["contexts"])), *_beyond(model)]
 
 
 def _beyond(model: Record) -> list[str]:
@@ -165,7 +158,7 @@ def _context_row(context: Record) -> tuple[str, ...]:
     return (
         f"{context['sequence']} ({window} cached by the layers with a window)" if window else str(context["sequence"]),
         words.nbytes(context["cache_bytes_per_sequence"]),
-        _told(context["sequences_that_fit"], str),
+        told(context["sequences_that_fit"], str),
         _from_batch(context["compute_bound_batch"]),
     )
 
@@ -186,8 +179,8 @@ def _walks(sweeps: list[Record]) -> list[str]:
     if not judged:
         return []
     head = ("dtype", "product", "batches", "furthest below the roof at batch", "FLOP/byte", "of the roof there")
-    told = "One product over many batches: how closely it follows min(slope, ceiling)."
-    return ["## The walk up the slope", "", told, "", *_table(head, map(_walk_row, judged)), ""]
+    how = "One product over many batches: how closely it follows min(slope, ceiling)."
+    return ["## The walk up the slope", "", how, "", *table(head, map(_walk_row, judged)), ""]
 
 
 def _walk_row(sweep: Record) -> tuple[str, ...]:
@@ -204,20 +197,8 @@ def _walk_row(sweep: Record) -> tuple[str, ...]:
 
 def _holes(holes: list[Record], name: str) -> list[str]:
     mine = [h for h in holes if h["stage"] in ("attention", "step") and h["name"].startswith(f"{name}-")]
-    told = [f"- `{hole['name']}`: {hole['status']}: {hole['reason']}" for hole in mine]
-    return ["## Not measured", "", *told, ""] if told else []
-
-
-def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> list[str]:
-    return [f"| {' | '.join(cells)} |" for cells in (head, ("--",) * len(head), *rows)]
-
-
-def _told(value: Any, how: Callable[[Any], str]) -> str:
-    return NOTHING if value is None else how(value)
-
-
-def _bound(name: str | None) -> str:
-    return NOTHING if name is None else BOUNDS.get(name, name)
+    lines = [f"- `{hole['name']}`: {hole['status']}: {hole['reason']}" for hole in mine]
+    return ["## Not measured", "", *lines, ""] if lines else []
 
 
 def _milliseconds(value: float) -> str:

@@ -101,7 +101,7 @@ def _model(setting: Setting, records: Records, over: Roof, memory: int | None) -
         "source": source_of(setting.name, model),
         "geometry": model.as_dict(),
         "parameters": storage.parameters(model),
-        "stored": _stored(model),
+        "stored": storage.scheme(model),
         "dtype": setting.dtype,
         "kv_dtype": setting.kv_dtype,
         "weight_bytes": weight_bytes,
@@ -131,12 +131,6 @@ def _context(setting: Setting, over: Roof, sequence: int, weight_bytes: int, mem
 def _cache_bytes(setting: Setting, sequence: int) -> int:
     element_bytes = storage.kv_element_bytes(setting.model, dtype(setting.kv_dtype).bytes)
     return model_theory.cache_bytes(setting.model, sequence, element_bytes)
-
-
-def _stored(model: Decoder) -> Record | None:
-    """How the checkpoint stores weights and cache, where it is not in the dtype of serving."""
-    scheme = model.quantization
-    return {"method": scheme.method, "bits": scheme.bits, "kv_bits": scheme.kv_bits or None} if scheme else None
 
 
 def _with_room(step: Record, setting: Setting, over: Roof, weight_bytes: int, memory: int | None) -> Record:

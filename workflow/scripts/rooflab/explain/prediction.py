@@ -1,13 +1,12 @@
 """The page of what models would do on the measured cards: `predict.json` in Markdown. Figures are quoted, not computed."""
 
-from collections.abc import Iterable
 from typing import Any
 
+from rooflab.explain.markdown import NOTHING, bound, cache, scheme, table, told
+from rooflab.explain.model_line import count
 from rooflab.look import words
 
 Record = dict[str, Any]
-NOTHING = "–"
-BOUNDS = {"launch": "launch floor", "compute": "computing"}
 HOW = (
     "Nothing here was measured with these models. *By the roof*: every part of a step at the memory and compute ceilings that "
     "the session measured, with the bytes of the checkpoint as it is stored. The range: what measured parts of that size lost "
@@ -33,8 +32,8 @@ def terminal(document: Record) -> list[str]:
         mine = [each for each in document["predictions"] if _is_of(each, model)]
         longest = max((each["sequence"] for each in mine), default=None)
         for each in (one for one in mine if one["sequence"] == longest):
-            told = _best(each)
-            speed = f"{_tokens(told)} tokens/s at batch {told['batch']}" if told else each["reason"] or "no batch fits"
+            best = _best(each)
+            speed = f"{_tokens(best)} tokens/s at batch {best['batch']}" if best else each["reason"] or "no batch fits"
             made.append(f"  {model['name']} on {each['session']}, S {longest}: {speed}")
     return made
 
@@ -62,31 +61,31 @@ def _best_table(document: Record) -> list[str]:
         for sequence in sorted({each["sequence"] for each in mine}):
             here = [each for each in mine if each["sequence"] == sequence]
             rows += [_best_row(model, each) for each in sorted(here, key=_order)]
-    return _table(BEST_HEAD, rows)
+    return table(BEST_HEAD, rows)
 
 
 def _order(prediction: Record) -> tuple[bool, float]:
-    told = _best(prediction)
-    if told is None:
+    best = _best(prediction)
+    if best is None:
         return True, 0.0
-    usd = told["roof_usd_per_million_tokens"]
-    return usd is None, usd if usd is not None else -float(told["roof_tokens_per_s"])
+    usd = best["roof_usd_per_million_tokens"]
+    return usd is None, usd if usd is not None else -float(best["roof_tokens_per_s"])
 
 
 def _best_row(model: Record, each: Record) -> tuple[str, ...]:
-    told = _best(each)
+    best = _best(each)
     head = (model["name"], str(each["sequence"]), each["session"], words.nbytes(model["weight_bytes"]))
-    if told is None:
+    if best is None:
         return (*head, str(each["sequences_that_fit"]), NOTHING, each["reason"] or "no batch fits", *[NOTHING] * 4)
     return (
         *head,
-        _told(each["sequences_that_fit"]),
-        str(told["batch"]),
-        _milliseconds(told),
-        _tokens(told),
-        _count(told["roof_tokens_per_s"]),
-        _bound(told),
-        _usd(told),
+        told(each["sequences_that_fit"]),
+        str(best["batch"]),
+        _milliseconds(best),
+        _tokens(best),
+        count(best["roof_tokens_per_s"]),
+        bound(best["bound_by"]),
+        _usd(best),
     )
 
 
@@ -96,30 +95,29 @@ STEP_HEAD = ("session", "S", "batch", "ms/token", "by the roof", "tokens/s", "by
 
 def _section(model: Record, mine: list[Record]) -> list[str]:
     rows = [_step_row(each, step) for each in mine for step in each["steps"]]
-    return [f"## {model['name']}", "", _facts(model), "", *_notes(model, mine), *_table(STEP_HEAD, rows), ""]
+    return [f"## {model['name']}", "", _facts(model), "", *_notes(model, mine), *table(STEP_HEAD, rows), ""]
 
 
 def _facts(model: Record) -> str:
     stored = model["stored"]
-    scheme = f" as stored in {stored['method']}, {stored['bits']} bits" if stored else f" in {model['dtype']}"
+    where = f" as stored in {scheme(stored)}" if stored else f" in {model['dtype']}"
     active = model["active_parameters"]
     share = f", {_billions(active)} of them for a token" if active < 0.9 * model["parameters"] else ""
     tied = ", the embedding shared with the LM head" if model["tied"] else ""
-    cache = f"{stored['kv_bits']} bits" if stored and stored["kv_bits"] else model["kv_dtype"]
     return (
-        f"{_billions(model['parameters'])} parameters{share}{tied}: {words.nbytes(model['weight_bytes'])}{scheme}. Cache: "
-        f"{words.nbytes(model['kv_bytes_per_token'])} a token in {cache}; context up to {model['context']}."
+        f"{_billions(model['parameters'])} parameters{share}{tied}: {words.nbytes(model['weight_bytes'])}{where}. Cache: "
+        f"{words.nbytes(model['kv_bytes_per_token'])} a token in {cache(stored, model['kv_dtype'])}; context up to {model['context']}."
     )
 
 
 def _notes(model: Record, mine: list[Record]) -> list[str]:
-    told = list(dict.fromkeys(note for each in mine for note in each["notes"]))
+    notes = list(dict.fromkeys(note for each in mine for note in each["notes"]))
     if model["stored"]:
-        told.append(
+        notes.append(
             f"no product on weights in {model['stored']['method']} was measured: the range takes what products in the measured "
             "formats lost at the same time by the roof"
         )
-    return [*(f"- {note}" for note in told), ""] if told else []
+    return [*(f"- {note}" for note in notes), ""] if notes else []
 
 
 def _step_row(prediction: Record, step: Record) -> tuple[str, ...]:
@@ -130,8 +128,8 @@ def _step_row(prediction: Record, step: Record) -> tuple[str, ...]:
         _milliseconds(step),
         words.significant(step["roof_s"] * 1e3),
         _tokens(step),
-        _count(step["roof_tokens_per_s"]),
-        _bound(step),
+        count(step["roof_tokens_per_s"]),
+        bound(step["bound_by"]),
         words.percent(step["attention_share"]),
         _usd(step),
         {True: "yes", False: "no", None: NOTHING}[step["fits"]],
@@ -139,13 +137,8 @@ def _step_row(prediction: Record, step: Record) -> tuple[str, ...]:
 
 
 def _aside(sessions: list[Record]) -> list[str]:
-    told = [f"- {each['session']}: {each['reason']}" for each in sessions if each["reason"]]
-    return ["Left aside:", "", *told, ""] if told else []
-
-
-def _bound(step: Record) -> str:
-    name: str = step["bound_by"]
-    return BOUNDS.get(name, name)
+    lines = [f"- {each['session']}: {each['reason']}" for each in sessions if each["reason"]]
+    return ["Left aside:", "", *lines, ""] if lines else []
 
 
 def _milliseconds(step: Record) -> str:
@@ -153,7 +146,7 @@ def _milliseconds(step: Record) -> str:
 
 
 def _tokens(step: Record) -> str:
-    return _range(step["high_tokens_per_s"], step["low_tokens_per_s"], _count)
+    return _range(step["high_tokens_per_s"], step["low_tokens_per_s"], count)
 
 
 def _usd(step: Record) -> str:
@@ -169,18 +162,5 @@ def _range(low: float | None, high: float | None, how: Any) -> str:
     return how(low) if how(low) == how(high) else f"{how(low)}–{how(high)}"
 
 
-def _count(value: float) -> str:
-    """A number of tokens, three digits of it: 16,700."""
-    return f"{float(words.significant(value)):,.0f}" if value >= 1000 else words.significant(value)
-
-
 def _billions(value: float) -> str:
     return f"{words.significant(value / 1e9)} B"
-
-
-def _told(value: int | None) -> str:
-    return NOTHING if value is None else str(value)
-
-
-def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> list[str]:
-    return [f"| {' | '.join(cells)} |" for cells in (head, ("--",) * len(head), *rows)]

@@ -71,9 +71,8 @@ def _absent(name: str, reason: str) -> Record:
 
 
 def _model(setting: Setting) -> Record:
-    model, scheme = setting.model, setting.model.quantization
+    model = setting.model
     size, cached = dtype(setting.dtype).bytes, dtype(setting.kv_dtype).bytes
-    stored = {"method": scheme.method, "bits": scheme.bits, "kv_bits": scheme.kv_bits or None} if scheme else None
     return {
         "name": setting.name,
         "dtype": setting.dtype,
@@ -81,7 +80,7 @@ def _model(setting: Setting) -> Record:
         "parameters": storage.parameters(model),
         "active_parameters": storage.active_parameters(model),
         "tied": model.tied,
-        "stored": stored,
+        "stored": storage.scheme(model),
         "context": model.context,
         "weight_bytes": storage.weight_bytes(model, size),
         "kv_bytes_per_token": storage.kv_bytes_per_token(model, cached),

@@ -4,6 +4,7 @@ Bytes stored and bytes read are two things: a tied embedding is stored once and 
 """
 
 import math
+from typing import Any
 
 from rooflab.theory import step
 from rooflab.theory.geometry import Decoder, Quantization
@@ -50,6 +51,12 @@ def matrix_bytes(quantization: Quantization, rows: int, columns: int) -> float:
     for over_rows, over_columns, each in quantization.scales:
         bits += each * math.ceil(rows / (over_rows or rows)) * math.ceil(columns / (over_columns or columns))
     return bits / 8
+
+
+def scheme(model: Decoder) -> dict[str, Any] | None:
+    """How the checkpoint stores weights and cache, in plain words and numbers; None where all is in the dtype of serving."""
+    stored = model.quantization
+    return {"method": stored.method, "bits": stored.bits, "kv_bits": stored.kv_bits or None} if stored else None
 
 
 def kv_element_bytes(model: Decoder, element_bytes: int) -> int:
