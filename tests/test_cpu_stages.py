@@ -46,7 +46,8 @@ def test_launch_floor(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize(("pattern", "reads", "writes"), [("read", 1, 0), ("triad", 2, 1)])
-def test_bandwidth(bench: Bench, pattern: str, reads: int, writes: int) -> None:
+def test_bandwidth(bench: Bench, monkeypatch: pytest.MonkeyPatch, pattern: str, reads: int, writes: int) -> None:
+    monkeypatch.setattr(host_cpu, "llc_bytes", lambda: 2**18)
     spec = {"pattern": pattern, "buffer_bytes": 1_000_004, "warmups": 1, "samples": 3}
     taken = cpu_bandwidth.measure(spec, bench)
     assert taken.shape == {"bytes_per_array": 1_000_004, "reads": reads, "writes": writes}
@@ -59,7 +60,15 @@ def test_bandwidth_of_another_pattern_is_unsupported(bench: Bench) -> None:
         cpu_bandwidth.measure({"pattern": "d2d"}, bench)
 
 
+def test_arrays_that_the_cache_holds_are_no_memory(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(host_cpu, "llc_bytes", lambda: 32 * 2**20)
+    spec = {"pattern": "read", "buffer_bytes": 64 * 2**20, "warmups": 1, "samples": 3}
+    with pytest.raises(Unsupported, match="set cpu.bandwidth.buffer_bytes to more than 67108864"):
+        cpu_bandwidth.measure(spec, bench)
+
+
 def test_a_wrong_triad_fails(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(host_cpu, "llc_bytes", lambda: 2**18)
     monkeypatch.setattr(cpu_bandwidth, "triad_part", lambda a, b, c, scratch: None)
     with pytest.raises(Failed, match="triad: .* are wrong"):
         cpu_bandwidth.measure({"pattern": "triad", "buffer_bytes": 400_000, "warmups": 0, "samples": 1}, bench)

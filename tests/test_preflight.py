@@ -166,6 +166,9 @@ class FakeChip:
             "driver_version": "580",
         }
 
+    def gauges(self) -> dict[str, Any]:
+        return {}
+
     def state(self) -> dict[str, Any]:
         return {"throttle_reasons": ["hw_slowdown"]}
 
@@ -199,6 +202,7 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     monkeypatch.setattr(nvml, "list_gpus", lambda: [])
     monkeypatch.setattr(cuda_station, "other_processes", lambda: others(0))
     monkeypatch.setattr(cuda_station, "open_device", FakeDevice)
+    monkeypatch.setattr(cuda_station, "CudaStamps", lambda device: None)
     monkeypatch.setattr(nvml, "Nvml", lambda key: FakeChip())
     return monkeypatch
 

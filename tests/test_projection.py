@@ -123,6 +123,7 @@ def test_the_copies_together_are_four_times_l2() -> None:
     assert cold_graphs.copies_for(2 << 20, L2) == 120
     assert cold_graphs.copies_for(GIB, L2) == 1
     assert cold_graphs.copies_for(1, L2) == cold_graphs.MOST_COPIES
+    assert cold_graphs.cache_state(cold_graphs.MOST_COPIES, 1, L2) == "warm"
 
 
 def test_a_graph_goes_round_every_copy_and_has_whole_rounds() -> None:

@@ -4,10 +4,10 @@ from typing import Any
 
 from rooflab.measure import program
 from rooflab.measure.bench import Bench
-from rooflab.measure.cuda.bandwidth import Pattern, buffers, l2_read, pattern
+from rooflab.measure.cuda.bandwidth import READS_WRITES, Pattern, buffers, l2_read, pattern
 from rooflab.measure.cuda.station import open_cuda_station
 from rooflab.measure.outcome import Failed, Measurement
-from rooflab.measure.search import fastest
+from rooflab.measure.search import fastest, refuse_cached
 from rooflab.theory.protocol import (
     BANDWIDTH_BLOCK_S,
     BANDWIDTH_SEARCH_GAP_S,
@@ -23,7 +23,7 @@ Search = list[dict[str, Any]]
 def measure(spec: dict[str, Any], bench: Bench) -> Measurement:
     """One series of the fastest launch configuration (l2: one per size), each result checked bit by bit.
 
-    Raises Failed when the memory is not there or the result is wrong.
+    Raises Failed when the memory is not there or the result is wrong, Unsupported for buffers that a cache holds.
     """
     return _l2(spec, bench) if spec["pattern"] == "l2" else _memory(spec, bench)
 
@@ -32,11 +32,13 @@ def _memory(spec: dict[str, Any], bench: Bench) -> Measurement:
     device, name = bench.device, spec["pattern"]
     free, _ = device.memory()
     size = min(spec["buffer_bytes"], free // 4) // 4096 * 4096
+    reads, writes = READS_WRITES[name]
+    refuse_cached("bandwidth", size * (reads + writes), device.properties()["l2_bytes"])
     on = buffers(device, name, size)
     ways = [pattern(device, name, size, launch, on) for launch in MEMORY_LAUNCHES[name] or (None,)]
     chosen, search = _fastest(bench, ways)
     series = _series(spec, bench, chosen, name, "cold")
-    shape = {"bytes_per_array": size, "reads": chosen.reads, "writes": chosen.writes}
+    shape = {"bytes_per_array": size, "reads": reads, "writes": writes}
     return Measurement(operator=name, shape=shape, series=[series], details={"search": search})
 
 

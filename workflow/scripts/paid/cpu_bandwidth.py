@@ -14,6 +14,7 @@ from rooflab.machine import host_cpu
 from rooflab.measure import program
 from rooflab.measure.bench import Bench, Call
 from rooflab.measure.outcome import Failed, Measurement, Unsupported
+from rooflab.measure.search import refuse_cached
 from rooflab.measure.station import open_cpu_station
 
 MIB = 2**20
@@ -28,13 +29,14 @@ Array = NDArray[np.float32]
 def measure(spec: dict[str, Any], bench: Bench) -> Measurement:
     """One series named after the pattern. `spec`: pattern, buffer_bytes (0: four times the cache), warmups, samples.
 
-    Raises Unsupported for another pattern, Failed for too little memory or a wrong result.
+    Raises Unsupported for another pattern or arrays that the cache holds, Failed for too little memory or a wrong result.
     """
     pattern, workers = spec["pattern"], host_cpu.worker_threads()
     if pattern not in PATTERNS:
         raise Unsupported(f"pattern {pattern!r}: the CPU side measures {', '.join(PATTERNS)}")
     nbytes = buffer_bytes(spec["buffer_bytes"], host_cpu.llc_bytes(), host_cpu.available_bytes())
     prepare, reads, writes, details = PATTERNS[pattern]
+    refuse_cached("cpu.bandwidth", nbytes * (reads + writes), host_cpu.llc_bytes())
     with ThreadPoolExecutor(workers) as pool:
         call, verify = prepare(pool, workers, nbytes // 4)
         series = bench.blocks(

@@ -77,6 +77,8 @@ def _series(spec: dict[str, Any], bench: Bench, a: Array, b: Array, c: Array) ->
         blocks=spec["burst_blocks"],
         gap_s=spec["burst_gap_s"],
     )
+    if not spec["sustained_s"]:
+        return [lab, burst]
     sustained = bench.sustained(
         call,
         name="sustained",

@@ -13,6 +13,7 @@ from typing import Any
 
 from rooflab.measure import program
 from rooflab.measure.bench import Bench, Call, Series
+from rooflab.measure.cuda import cold_graphs
 from rooflab.measure.cuda.attention.configs import FusedConfig
 from rooflab.measure.cuda.attention.decode import DecodeCase, DecodeShape
 from rooflab.measure.cuda.bandwidth import empty
@@ -25,7 +26,6 @@ from rooflab.reference import minigpt
 from rooflab.reference.attention import random_kv
 from rooflab.theory.dtypes import attention_error
 
-COLD_L2S = 4  # the cold caches together are this many times L2: each has left it before its turn comes again
 BACK_TO_BACK_BLOCKS = 5
 COMPILERS = 4
 EMPTY, FLOOR_LAUNCHES = "empty kernel", 500
@@ -62,7 +62,7 @@ def _case(spec: dict[str, Any], bench: Bench) -> tuple[DecodeCase, str]:
         shape = DecodeShape(**sizes(spec, device.memory()[1]))
     except ValueError as error:
         raise Unsupported(str(error)) from error
-    copies = _copies(shape.kv_bytes(dtype), device.properties()["l2_bytes"], spec["graph_nodes"])
+    copies = cold_graphs.copies_for(shape.kv_bytes(dtype), device.properties()["l2_bytes"])
     refuse_too_big("K and V take", shape.kv_bytes(dtype), device.memory()[1])
     if "weights" not in spec:
         return DecodeCase.random(device, shape, dtype, seed=0, copies=copies), "random query"
@@ -71,12 +71,6 @@ def _case(spec: dict[str, Any], bench: Bench) -> tuple[DecodeCase, str]:
     q = query(_on_device(device, loaded, geometry), geometry)
     k, v = random_kv(1, geometry.cached_heads, spec["sequence"], geometry.head_dim, seed=0)
     return DecodeCase.from_host(device, q, k, v, dtype, copies), source
-
-
-def _copies(kv_bytes: int, l2_bytes: int, nodes: int) -> int:
-    """Caches to go round: together COLD_L2S times L2, and whole graphs of `nodes`; one if a cache is that large itself."""
-    count = -(-COLD_L2S * l2_bytes // kv_bytes)
-    return 1 if count == 1 else -(-count // nodes) * nodes if count > nodes else count
 
 
 def _on_device(device: Any, loaded: dict[str, Any], geometry: minigpt.Geometry) -> dict[str, Any]:
@@ -117,11 +111,14 @@ def _floors(spec: dict[str, Any], bench: Bench) -> list[Series]:
     ]
 
 
-def _ladder(spec: dict[str, Any], bench: Bench, case: DecodeCase, name: str, way: Callable[[int], Any]) -> list[Series]:
-    """The rungs of one implementation; cold ones go round the copies of the cache."""
+def _ladder(
+    spec: dict[str, Any], bench: Bench, case: DecodeCase, name: str, way: Callable[[int], Call]
+) -> list[Series]:
+    """The rungs of one implementation; cold ones go round the copies of the cache, if these are cold when they come back."""
     calls = {"warm": [way(0)]}
-    if len(case.caches) > 1:
-        calls["cold"] = [way(copy) for copy in range(len(case.caches))]
+    copies, l2_bytes = len(case.caches), bench.device.properties()["l2_bytes"]
+    if copies > 1 and cold_graphs.cache_state(copies, case.shape.kv_bytes(case.dtype), l2_bytes) == "cold":
+        calls["cold"] = [way(copy) for copy in (*range(1, copies), 0)]  # copy 0 has just been used
     rungs = []
     for cache, each in calls.items():
         suffix = "" if cache == "warm" else " cold"
@@ -132,7 +129,7 @@ def _ladder(spec: dict[str, Any], bench: Bench, case: DecodeCase, name: str, way
     return rungs
 
 
-def _in_turn(calls: list[Any]) -> Any:
+def _in_turn(calls: list[Call]) -> Call:
     if len(calls) == 1:
         return calls[0]
     turn = cycle(calls)
@@ -140,9 +137,10 @@ def _in_turn(calls: list[Any]) -> Any:
 
 
 def _from_python(
-    spec: dict[str, Any], bench: Bench, calls: list[Any], name: str, suffix: str, common: dict[str, Any]
+    spec: dict[str, Any], bench: Bench, calls: list[Call], name: str, suffix: str, common: dict[str, Any]
 ) -> list[Series]:
-    """Synchronised on both sides of every step, as the lab asks; and back to back, synchronised around a block."""
+    """Synchronised on both sides of every step, as the lab asks; and back to back, synchronised around a block. Both go on
+    where the other stopped in going round."""
     call, count = _in_turn(calls), spec["iterations"]
     return [
         bench.sync_each(call, name=f"{name}{suffix}", iterations=count, **common),
@@ -157,26 +155,29 @@ def _from_python(
 
 
 def _in_graphs(
-    spec: dict[str, Any], bench: Bench, calls: list[Any], name: str, suffix: str, common: dict[str, Any]
+    spec: dict[str, Any], bench: Bench, calls: list[Call], name: str, suffix: str, common: dict[str, Any]
 ) -> list[Series]:
-    """The step replayed by a CUDA graph: alone, as often as from Python, and many in a row for the device time."""
-    device, nodes = bench.device, spec["graph_nodes"]
-    longer = calls * -(-nodes // len(calls))
-    ones = [partial(device.launch, device.capture([call])) for call in calls[: spec["iterations"]]]
-    groups = [longer[start : start + nodes] for start in range(0, len(longer) - nodes + 1, nodes)]
-    many = [partial(device.launch, device.capture(group)) for group in groups]
-    return [
+    """The step replayed by CUDA graphs: many in a row for the device time; and alone, as often as from Python, where it is
+    one step: going round graphs of other steps would time the change of graphs."""
+    device = bench.device
+    many = cold_graphs.replay(bench, [(call,) for call in calls], spec["graph_nodes"])
+    series = [
         bench.sync_each(
-            _in_turn(ones), name=f"{name} graph of one{suffix}", iterations=spec["iterations"], launch="graph", **common
-        ),
-        bench.sync_each(
-            _in_turn(many),
+            many.call,
             name=f"{name} graph{suffix}",
             iterations=spec["graph_samples"],
             launch="graph",
-            nodes=nodes,
+            nodes=many.nodes,
             **common,
-        ),
+        )
+    ]
+    if len(calls) > 1:
+        return series
+    alone = partial(device.launch, device.capture(calls))
+    count = spec["iterations"]
+    return [
+        bench.sync_each(alone, name=f"{name} graph of one{suffix}", iterations=count, launch="graph", **common),
+        *series,
     ]
 
 

@@ -46,14 +46,17 @@ def measure(spec: dict[str, Any], bench: Bench) -> Measurement:
     model, device = decoder(spec["geometry"]), bench.device
     cache_bytes = spec["batch"] * spec["sequence"] * cached_elements(model) * format_of(spec["dtype"]).bytes
     refuse_too_big("one layer's cache takes", cache_bytes, device.memory()[1])
-    copies = cold_graphs.copies_for(cache_bytes, device.properties()["l2_bytes"])
+    l2_bytes = device.properties()["l2_bytes"]
+    copies = cold_graphs.copies_for(cache_bytes, l2_bytes)
+    cache = cold_graphs.cache_state(copies, cache_bytes, l2_bytes)
     build = _latent if model.latent else _grouped
     try:
         taken = build(spec, bench, model, copies)
     except (ValueError, LtError) as error:
         raise Unsupported(str(error)) from error
     proof = cold_graphs.proof(bench, taken.case, taken.steps[0], attention_error(spec["dtype"]), "decode attention")
-    series = cold_graphs.timed(bench, spec, taken.steps, f"{taken.way} cold", IMPLEMENTATIONS[taken.way]) | proof
+    name, implementation = f"{taken.way} {cache}", IMPLEMENTATIONS[taken.way]
+    series = cold_graphs.timed(bench, spec, taken.steps, name, implementation, cache) | proof
     details = {"search": taken.search, "copies": copies, "inputs": "random normal"}
     return Measurement("decode_attention", spec["dtype"], taken.shape, [series], details)
 

@@ -24,11 +24,14 @@ from rooflab.theory.quantiles import median
 SAME_RATE = {"fp16_acc16": (70, 80, 90, 100, 103)}
 CLEARLY_FASTER = 0.99
 INVESTIGATE_BELOW = 0.5
+LAB_PARTS = 10  # of the one timed block, so that a trend inside it shows
+SUSTAINED_BLOCK = 3  # blocks of a sustained run are so many times a burst's: several in a cycle of the power limiter
 UNSET = "unset variables that change cuBLAS (NVIDIA_TF32_OVERRIDE, CUPY_TF32) and run the same command again"
 
 
 def measure(spec: dict[str, Any], bench: Bench) -> Measurement:
-    """Series lab, burst, sustained of the plain product, and `burst candidate` where another algorithm is faster.
+    """Series lab and burst of the plain product, `burst candidate` where another algorithm is faster, and sustained of the
+    fastest.
 
     Raises Unsupported where the chip has no such arithmetic, Failed when another arithmetic ran than was asked for.
     """
@@ -50,15 +53,18 @@ def measure(spec: dict[str, Any], bench: Bench) -> Measurement:
         "scales": case.scales,
         "investigations": _investigate(spec["dtype"], bench, case, series[1]),
     }
-    sustained = bench.sustained(
-        call,
-        name="sustained",
-        implementation=case.path,
-        seconds=spec["sustained_s"],
-        block_s=10 * spec["burst_block_s"],
-    )
+    if spec["sustained_s"]:
+        series.append(_sustained(spec, bench, *((candidate.call, candidate.name) if candidate else (call, case.path))))
     details["kernels"] = kernel_names(bench.device, candidate.call if candidate else call)
-    return Measurement("gemm", dtype, {"m": n, "n": n, "k": n}, [*series, sustained], details)
+    return Measurement("gemm", dtype, {"m": n, "n": n, "k": n}, series, details)
+
+
+def _sustained(spec: dict[str, Any], bench: Bench, call: Call, implementation: str) -> Series:
+    """Seconds of load of the algorithm that is the ceiling."""
+    block_s = SUSTAINED_BLOCK * spec["burst_block_s"]
+    return bench.sustained(
+        call, name="sustained", implementation=implementation, seconds=spec["sustained_s"], block_s=block_s
+    )
 
 
 def _plain(case: GemmCase) -> Call:
@@ -96,6 +102,7 @@ def _lab(spec: dict[str, Any], bench: Bench, case: GemmCase, call: Call) -> Seri
         warmups=spec["warmups"],
         iterations_per_block=spec["iterations"],
         blocks=1,
+        parts=LAB_PARTS if spec["iterations"] % LAB_PARTS == 0 else 1,
     )
     return taken | _verified(case, case.relative_error())
 

@@ -133,13 +133,17 @@ class Nvml:
     def state(self) -> dict[str, Any]:
         """What the GPU does now; None for what is refused. `throttle_bits` and `throttle_reasons` tell the same.
 
-        power_w is averaged by the driver over up to a second; energy_j counts since the driver was loaded, so the
-        difference of two readings is the better measure of a block's power.
+        energy_j counts since the driver was loaded: watts are the difference of two readings over a second or more.
         """
         answers = {name: _ask(question, self._nv, self._handle) for name, question in _STATE.items()}
         answers = {name: None if isinstance(answer, dict) else answer for name, answer in answers.items()}
         bits = answers["throttle_bits"]
         return {**answers, "throttle_reasons": None if bits is None else decode_reasons(bits)}
+
+    def gauges(self) -> dict[str, float | None]:
+        """Temperature and energy alone, quick enough to be asked between two blocks; None for what is refused."""
+        answers = {name: _ask(_STATE[name], self._nv, self._handle) for name in ("temperature_c", "energy_j")}
+        return {name: None if isinstance(answer, dict) else answer for name, answer in answers.items()}
 
     def processes(self) -> dict[str, Any]:
         """Compute processes on the GPU other than this one: count, the memory they hold and their numbers, None where
@@ -176,7 +180,6 @@ def _throttle_bits(nv: Any, handle: Any) -> int:
 _STATE: dict[str, Callable[[Any, Any], Any]] = {
     "sm_clock_hz": _clock("NVML_CLOCK_SM"),
     "memory_clock_hz": _clock("NVML_CLOCK_MEM"),
-    "power_w": lambda nv, handle: nv.nvmlDeviceGetPowerUsage(handle) / 1000,
     "temperature_c": lambda nv, handle: nv.nvmlDeviceGetTemperature(handle, nv.NVML_TEMPERATURE_GPU),
     "throttle_bits": _throttle_bits,
     "utilization": lambda nv, handle: nv.nvmlDeviceGetUtilizationRates(handle).gpu / 100,

@@ -8,9 +8,11 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
-Call = Callable[[], Any]
+from rooflab.measure.clock import Call, Stamps, Track, Watch, cost_s
+
 Series = dict[str, Any]
 PULSE_S = 5.0
 RAMP_S = 0.002  # untimed work after an idle gap: the first launches run while the chip wakes up
@@ -28,14 +30,19 @@ def _no_state() -> dict[str, Any]:
     return {}
 
 
+def _no_gauges() -> dict[str, float | None]:
+    return {}
+
+
 @dataclass
 class Bench:
     """Times calls on one device.
 
     `synchronize` returns when the device is idle (nothing to do on a CPU); `state` reads the chip's state (clocks,
-    watts, throttle reasons) and is never called inside a timed region; `pulse` is the sign of life; `device` is what a
-    GPU stage works on, `weights_path` the checkpoint the user gave, `load_calls` how many
-    calls in flight make a load worth reading the state under (one on a CPU, whose calls are not queued).
+    throttle reasons) and `gauges` its temperature and energy counter alone; neither is called inside a timed region.
+    `stamps` mark the stream of what is timed; `pulse` is the sign of life; `device` is what a GPU stage works on,
+    `weights_path` the checkpoint the user gave, `load_calls` how many calls in flight make a load worth reading the state
+    under (one on a CPU, whose calls are not queued).
     """
 
     synchronize: Callable[[], Any] = _nothing
@@ -46,6 +53,18 @@ class Bench:
     weights_path: str | None = None
     device: Any = None
     load_calls: int = 10
+    gauges: Callable[[], dict[str, float | None]] = _no_gauges
+    stamps: Stamps | None = None
+
+    @cached_property
+    def pair_s(self) -> float:
+        """Seconds that a pair of stamps takes on the stream."""
+        return cost_s(self.stamps, self.synchronize, self.clock) if self.stamps else 0.0
+
+    def watch(self, expected_s: float | None, parts: int = 1) -> Watch:
+        """What times blocks of about `expected_s` (None: not known), and the clock inside them."""
+        pair_s = self.pair_s if expected_s else 0.0
+        return Watch(self.stamps, self.synchronize, self.clock, expected_s, pair_s, parts)
 
     def warm_up(self, call: Call, times: int) -> None:
         """Untimed calls, then an idle device."""
@@ -84,7 +103,8 @@ class Bench:
                 self.pulse(name)
         timing = "graph" if launch == "graph" and nodes > 1 else "sync_each"
         chip = {"before": before, "during": self._state_under_load(call), "after": self.state()}
-        return _series(name, implementation, launch, timing, cache, warmups, nodes, samples, chip)
+        series = _series(name, implementation, launch, timing, cache, warmups, nodes, samples, chip)
+        return series | self.watch(0.0).taken()
 
     def blocks(
         self,
@@ -100,21 +120,26 @@ class Bench:
         launch: str = "python",
         cache: str | None = None,
         nodes: int = 1,
+        parts: int = 1,
+        call_s: float | None = None,
     ) -> Series:
         """`blocks` samples of `iterations_per_block` calls, each bounded by synchronisation, idle for `gap_s` between;
-        `ramp_calls` untimed ones follow the gap. `nodes`: kernels, or passes over the data, in one call."""
+        `ramp_calls` untimed ones follow the gap. `nodes`: kernels, or passes over the data, in one call. `parts` of a block
+        are told apart where that costs nothing. `call_s`, about what a call takes, is estimated from the warm-ups."""
         before = self.state()
-        self.warm_up(call, warmups)
+        estimate = self._warm_up_timed(call, warmups)
+        once = estimate if call_s is None else call_s
+        watch = self.watch(None if once is None else once * iterations_per_block, parts)
         samples = []
         for _ in range(blocks):
             if gap_s > 0:
                 self.sleep(gap_s)
             self.warm_up(call, ramp_calls)
-            samples.append(self.timed(call, iterations_per_block))
+            samples.append(watch.timed(call, iterations_per_block))
             self.pulse(name)
         chip = {"before": before, "during": self._state_under_load(call), "after": self.state()}
         count = iterations_per_block * nodes
-        return _series(name, implementation, launch, "blocks", cache, warmups, count, samples, chip)
+        return _series(name, implementation, launch, "blocks", cache, warmups, count, samples, chip) | watch.taken()
 
     def burst(
         self,
@@ -145,6 +170,7 @@ class Bench:
             launch=launch,
             cache=cache,
             nodes=nodes,
+            call_s=once,
         )
 
     def sustained(
@@ -157,18 +183,23 @@ class Bench:
         block_s: float,
         launch: str = "python",
     ) -> Series:
-        """Back-to-back blocks of about `block_s` for `seconds`; the state under load is read between blocks, at the end."""
+        """Back-to-back blocks of about `block_s` for `seconds`, and a `track`: when each began, the chip's clock in it and
+        its gauges after it. The state under load is read at the end."""
         before = self.state()
-        count = max(1, round(block_s / self._seconds_per_call(call)))
+        once = self._seconds_per_call(call)
+        count = max(1, round(block_s / once))
+        watch = self.watch(count * once)
         samples: list[float] = []
-        during: dict[str, Any] = {}
+        track = Track()
         begin = self.clock()
-        while self.clock() - begin < seconds or not samples:
-            samples.append(self.timed(call, count))
+        while (now := self.clock() - begin) < seconds or not samples:
+            samples.append(watch.timed(call, count))
+            track.note(now, self.gauges())
             self.pulse(name)
         during = self._state_under_load(call)
-        chip = {"before": before, "during": during, "after": self.state()}
-        return _series(name, implementation, launch, "blocks", None, 0, count, samples, chip)
+        chip = {"before": before, "during": during | track.power(), "after": self.state()}
+        series = _series(name, implementation, launch, "blocks", None, 0, count, samples, chip)
+        return series | watch.taken() | {"track": track.columns(watch)}
 
     def seconds_per_call(self, call: Call, at_least_s: float = 0.0) -> float:
         """A quick estimate for choosing between candidates and block lengths: the best of three short blocks."""
@@ -176,6 +207,14 @@ class Bench:
         once = self._seconds_per_call(call)
         count = max(1, math.ceil(at_least_s / once))
         return min(self.timed(call, count) for _ in range(3)) / count
+
+    def _warm_up_timed(self, call: Call, times: int) -> float | None:
+        """The warm-ups, and what one took after the first, which may load code; None where that is not wanted or known."""
+        if self.stamps is None or times < 2:
+            self.warm_up(call, times)
+            return None
+        self.warm_up(call, 1)
+        return self.timed(call, times - 1) / (times - 1)
 
     def _seconds_per_call(self, call: Call) -> float:
         return max(self.timed(call, 3) / 3, 1e-9)

@@ -9,6 +9,8 @@ from rooflab.theory.dtypes import refusal
 WRONG_KERNEL = "report this with the record: another arithmetic ran, or the kernel is wrong on this chip"
 ANOTHER_BLAS = "install another NumPy build, or set OPENBLAS_CORETYPE to an older core"
 
+LEAST_CACHES = 2  # that buffers must exceed together, so that each byte has left the cache before it is used again
+
 Way = TypeVar("Way")
 Search = list[dict[str, Any]]
 
@@ -52,6 +54,15 @@ def refuse_too_big(what: str, nbytes: int, total_bytes: int) -> None:
     """Raises Unsupported where something takes more than the device's whole memory."""
     if nbytes > total_bytes:
         raise Unsupported(f"{what} {nbytes} bytes, this GPU has {total_bytes}")
+
+
+def refuse_cached(section: str, nbytes: int, cache_bytes: int | None) -> None:
+    """Raises Unsupported where buffers of so many bytes together would be served by the last-level cache."""
+    if cache_bytes and nbytes <= LEAST_CACHES * cache_bytes:
+        raise Unsupported(
+            f"buffers of {nbytes} bytes lie in the last-level cache of {cache_bytes} bytes, whose rate is not the memory's: "
+            f"set {section}.buffer_bytes to more than {LEAST_CACHES * cache_bytes}"
+        )
 
 
 def refuse_format(capability: int, name: str) -> None:

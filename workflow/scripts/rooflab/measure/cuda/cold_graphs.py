@@ -14,7 +14,9 @@ from rooflab.measure.bench import Bench, Series
 from rooflab.measure.search import Search
 
 COLD_L2S = 4  # the copies together are this many times L2: each has left it before its turn comes again
-MOST_COPIES = 1024
+LEAST_L2S = 2  # of it that must lie between two uses of a byte for it to come from memory
+MANY_COPIES = 1024  # beyond these, no more than LEAST_L2S asks for
+MOST_COPIES = 8192
 BLOCK_S = 0.002
 Step = tuple[Callable[[], Any], ...]  # the launches of one step, in order
 
@@ -28,15 +30,27 @@ class Replay:
 
 
 def copies_for(bytes_each: int, l2_bytes: int) -> int:
-    """How many copies of `bytes_each` keep every launch from finding its own in L2."""
-    return min(MOST_COPIES, max(1, -(-COLD_L2S * l2_bytes // bytes_each)))
+    """How many copies of `bytes_each` keep every launch from finding its own in L2, as far as MOST_COPIES do."""
+    wanted, least = (-(-times * l2_bytes // bytes_each) for times in (COLD_L2S, LEAST_L2S))
+    return min(MOST_COPIES, max(1, min(wanted, max(MANY_COPIES, least + 1))))
+
+
+def cache_state(copies: int, bytes_each: int, l2_bytes: int) -> str:
+    """`cold` where more than LEAST_L2S times L2 lies between two uses of a byte, going round the copies; else `warm`."""
+    return "cold" if copies * bytes_each > LEAST_L2S * l2_bytes else "warm"
+
+
+def rounds(copies: int, least_nodes: int) -> int:
+    """Steps of a graph that goes round all copies, as often as it takes for `least_nodes`: only whole rounds keep a replay
+    from beginning with what the one before has just read."""
+    return math.ceil(least_nodes / copies) * copies
 
 
 def replay(bench: Bench, steps: Sequence[Step], least_nodes: int) -> Replay:
     """Captures `steps`, one on each copy, as many rounds as it takes for `least_nodes` of them."""
-    rounds = math.ceil(least_nodes / len(steps))
-    graph = bench.device.capture([call for step in steps for call in step] * rounds)
-    return Replay(partial(bench.device.launch, graph), rounds * len(steps))
+    nodes = rounds(len(steps), least_nodes)
+    graph = bench.device.capture([call for step in steps for call in step] * (nodes // len(steps)))
+    return Replay(partial(bench.device.launch, graph), nodes)
 
 
 def fastest(bench: Bench, ways: Mapping[str, Sequence[Step]], least_nodes: int) -> tuple[str, Search]:
@@ -59,14 +73,16 @@ def timed(
 ) -> Series:
     """One series: `spec`'s graph_samples samples of about BLOCK_S each."""
     captured = replay(bench, steps, spec["graph_nodes"])
+    once = bench.seconds_per_call(captured.call)
     return bench.blocks(
         captured.call,
         name=name,
         implementation=implementation,
         warmups=spec["warmups"],
-        iterations_per_block=max(1, math.ceil(BLOCK_S / bench.seconds_per_call(captured.call))),
+        iterations_per_block=max(1, math.ceil(BLOCK_S / once)),
         blocks=spec["graph_samples"],
         launch="graph",
         cache=cache,
         nodes=captured.nodes,
+        call_s=once,
     )

@@ -1,4 +1,4 @@
-"""Which kernels a call runs, by CUPTI where the optional package `cupti-python` is installed.
+"""Which kernels a call runs, by CUPTI where the package `cupti-python` can be used.
 
 API: NVIDIA, "CUPTI Python", Activity API. Asked after the timing, because tracing slows launches down.
 """
@@ -14,8 +14,8 @@ def kernel_names(device: CudaDevice, call: Call) -> dict[str, Any]:
     """{"source", "names"} of one more run of `call`; names in order, each once. Without CUPTI `names` is None."""
     try:
         from cupti import cupti
-    except ImportError as error:
-        return {"source": f"cupti-python is not there: {error}", "names": None}
+    except Exception as error:  # not installed, or its library does not load here
+        return {"source": f"cupti-python is not there: {type(error).__name__}: {error}", "names": None}
     try:
         return {"source": "CUPTI", "names": _traced(cupti, device, call)}
     except Exception as error:  # a profiler that this machine does not allow takes nothing from the measurement

@@ -10,6 +10,7 @@ FOLDER = Path(__file__).parent / "kernels"
 KERNELS = {
     "bandwidth": ("bandwidth.cu",),
     "fma": ("fma.cu",),
+    "stamp": ("stamp.cu",),
     "norms": ("halves.cu", "norms.cu"),
     "latent": ("halves.cu", "latent.cu"),
     "decode": ("decode_formats.cu", "decode_rows.cu", "decode_merge.cu", "decode.cu"),

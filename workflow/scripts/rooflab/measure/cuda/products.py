@@ -26,7 +26,8 @@ def timed_product(
 
 def _timed(bench: Bench, spec: dict[str, Any], name: str, sizes: Sizes) -> tuple[Series, dict[str, Any]]:
     device, dtype = bench.device, spec["dtype"]
-    copies = cold_graphs.copies_for(sizes.weight_bytes(format_of(dtype).bytes), device.properties()["l2_bytes"])
+    nbytes, l2_bytes = sizes.weight_bytes(format_of(dtype).bytes), device.properties()["l2_bytes"]
+    copies = cold_graphs.copies_for(nbytes, l2_bytes)
     case = ProjectionCase(device, sizes, dtype, copies)
     algorithms = {f"algorithm {i}": each for i, each in enumerate(case.algorithms(spec["configurations"]))}
     if not algorithms:
@@ -34,6 +35,11 @@ def _timed(bench: Bench, spec: dict[str, Any], name: str, sizes: Sizes) -> tuple
     ways = {label: [(call,) for call in case.calls(each)] for label, each in algorithms.items()}
     best, search = cold_graphs.fastest(bench, ways, spec["graph_nodes"])
     proof = cold_graphs.proof(bench, case, ways[best][0], case.tolerance, name)
-    series = cold_graphs.timed(bench, spec, ways[best], name, IMPLEMENTATION) | proof
+    series = (
+        cold_graphs.timed(
+            bench, spec, ways[best], name, IMPLEMENTATION, cold_graphs.cache_state(copies, nbytes, l2_bytes)
+        )
+        | proof
+    )
     known = {"copies": copies, "padded_rows": case.padded_rows, "algorithm": case.config(algorithms[best])}
     return series, known | {"search": search}

@@ -11,6 +11,7 @@ from rooflab.machine.visible import SHOWN, visible
 from rooflab.measure.bench import Bench
 from rooflab.measure.cuda.device import CudaDevice, open_device
 from rooflab.measure.cuda.gemm import neutralise_tf32_environment
+from rooflab.measure.cuda.stamps import CudaStamps
 from rooflab.measure.station import Station
 from rooflab.record import handover
 from rooflab.record.identity import check_named
@@ -38,7 +39,14 @@ def open_cuda_station(weights_path: str | None) -> Station:
         "other_processes": others["count"],
         "warnings": warnings,
     }
-    bench = Bench(synchronize=device.synchronize, state=chip.state, device=device, weights_path=weights_path)
+    bench = Bench(
+        synchronize=device.synchronize,
+        state=chip.state,
+        gauges=chip.gauges,
+        stamps=CudaStamps(device),
+        device=device,
+        weights_path=weights_path,
+    )
     return Station(
         bench,
         identity,
