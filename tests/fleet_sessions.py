@@ -27,11 +27,14 @@ def changed(record: Record, speed: float = 1.0, **changes: Any) -> Record:
     """A record of a card that runs at `speed` times the rate of the synthetic one.
 
     `changes`: uuid, power_limit_w, driver, other_processes, cards_at_once, ecc_enabled, started_at; temperature_c and reasons
-    (throttle reasons), both under load.
+    (throttle reasons), both under load; sm_hz (the clock inside the timed blocks).
     """
     made = json.loads(json.dumps(record))
     for series in made["series"]:
         series["samples_s"] = [sample / speed for sample in series["samples_s"]]
+        if "sm_hz" in changes:
+            inside = dict.fromkeys(("sm_hz", "sm_hz_low", "sm_hz_high"), changes["sm_hz"])
+            series["clock"] = inside | {"pairs": len(series["samples_s"]), "where": "inside", "reason": None}
         if series["chip"]["during"] and "temperature_c" in changes:
             series["chip"]["during"]["temperature_c"] = changes["temperature_c"]
         if series["chip"]["during"] and "reasons" in changes:

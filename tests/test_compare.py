@@ -185,6 +185,16 @@ def test_the_clock_inside_the_blocks_is_the_cause_or_is_not() -> None:
     assert likely_causes(opened(None), good, None, None, loss=0.05) == ([], [])
 
 
+@pytest.mark.parametrize(("hz", "is_cause"), [(1.3e9, True), (1.62e9, False)])
+def test_the_clock_of_the_records_is_told_as_the_cause_or_as_none(tmp_path: Path, hz: float, is_cause: bool) -> None:
+    write(tmp_path / "card", gpu_card(uuid=CARD, started_at=EARLIER, sm_hz=1.626e9))
+    write(tmp_path / "card-2", gpu_card(uuid=CARD, started_at=LATER, speed=0.8, sm_hz=hz))
+    [finding] = compare(tmp_path)["findings"]
+    told = finding["causes"] if is_cause else finding["differs"]
+    assert f"its SM clock inside the block was {hz / 1e6:.0f} MHz, the other's 1626 MHz" in told[0]
+    assert bool(finding["causes"]) == is_cause
+
+
 def test_a_brake_that_was_on_before_the_series_proves_nothing() -> None:
     cap, good = ("sw_power_cap",), opened(None)
     assert likely_causes(opened(None, before=cap, during=cap), good, None, None, 0.05)[0] == []
