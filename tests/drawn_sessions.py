@@ -6,7 +6,7 @@ Every number is derived from a few rates, so that a point lies where its ceiling
 import copy
 from typing import Any
 
-from free.roofline import roofline as model
+from rooflab.derive.document import roofline as model
 from synthetic import cpu_session, h200_session, planned, with_files
 
 Record = dict[str, Any]

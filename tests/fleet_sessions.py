@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import synthetic
-from free.roofline import roofline
+from rooflab.derive.document import roofline
 from rooflab.record.records import seal
 
 Record = dict[str, Any]

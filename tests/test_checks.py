@@ -5,10 +5,12 @@ from typing import Any
 import pytest
 import synthetic
 from free.manifest import CHECK_ORDER, checks, manifest
-from free.roofline import roofline
 from rooflab.derive.answers import resolve
 from rooflab.derive.checks import interpretation_answers, plot_complete
+from rooflab.derive.document import roofline
+from rooflab.look.voice import Voice
 
+SAY = Voice("en").reason
 PAID = {"paid_s": 60.0, "usd": 0.05, "interrupted": 0, "stages": {"gpu/gemm": 60.0}}
 
 
@@ -43,33 +45,33 @@ def test_one_slow_dtype_fails_condition_1_with_its_figure() -> None:
     slow = synthetic.gemm("gpu", "fp16", 4096, 300, 310, 300, 2e-4)
     made = synthetic.h200_session(without=["fp16-n4096"], extra=[slow])
     found = named(model(made)["checks"])["gemm_within_30_percent"]
-    assert (found["status"], found["reason"]) == ("fail", "fp16 reaches 31%")
-    assert "investigation" in found["advice"]
+    assert (found["status"], SAY(found["reason"])) == ("fail", "fp16 reaches 31%")
+    assert "investigation" in SAY(found["advice"])
 
 
 def test_two_dtypes_are_too_few() -> None:
     names = [f"{dtype}-n{n}" for dtype in ("bf16", "fp8_e4m3") for n in (4096, 8192)]
     found = named(model(synthetic.h200_session(unsupported=names))["checks"])["gemm_within_30_percent"]
-    assert (found["status"], found["reason"]) == ("fail", "2 of 3 dtypes measured")
+    assert (found["status"], SAY(found["reason"])) == ("fail", "2 of 3 dtypes measured")
 
 
 def test_a_part_without_vendor_figures_is_not_judged() -> None:
     unknown = synthetic.device("gpu", name="NVIDIA Mystery")
     found = named(model(synthetic.h200_session(without=["device"], extra=[unknown]))["checks"])
     assert found["gemm_within_30_percent"]["status"] == "not applicable"
-    assert "not in the vendor table" in found["gemm_within_30_percent"]["reason"]
+    assert "not in the vendor table" in SAY(found["gemm_within_30_percent"]["reason"])
 
 
 def test_a_cpu_session_has_no_vendor_peak_but_has_decode() -> None:
     found = named(model(synthetic.cpu_session())["checks"])
     assert found["gemm_within_30_percent"]["status"] == "not applicable"
-    assert found["gemm_within_30_percent"]["reason"] == "no vendor peak for this CPU"
+    assert SAY(found["gemm_within_30_percent"]["reason"]) == "no vendor peak for this CPU"
     assert (found["decode_sequences"]["status"], found["decode_sequences"]["value"]) == ("pass", {"fp32": 4})
 
 
 def test_three_sequences_are_too_few() -> None:
     found = named(model(synthetic.h200_session(failed=["minigpt-bf16-S512"]))["checks"])["decode_sequences"]
-    assert (found["status"], found["reason"]) == ("fail", "bf16: 3 of 4")
+    assert (found["status"], SAY(found["reason"])) == ("fail", "bf16: 3 of 4")
 
 
 def test_a_point_above_its_roof_fails_with_a_likely_cause() -> None:
@@ -77,8 +79,8 @@ def test_a_point_above_its_roof_fails_with_a_likely_cause() -> None:
     made = synthetic.h200_session(without=["minigpt-fp16-S128"], extra=[fast])
     found = named(model(made)["checks"])["points_below_roof"]
     assert (found["status"], found["value"]) == ("fail", 1)
-    assert "gpu-decode-minigpt-fp16-S128-fused at 186%" in found["reason"]
-    assert "launch floor" in found["advice"]
+    assert "gpu-decode-minigpt-fp16-S128-fused at 186%" in SAY(found["reason"])
+    assert "launch floor" in SAY(found["advice"])
 
 
 def test_the_fastest_load_is_the_ceiling_and_a_far_slower_burst_is_told() -> None:
@@ -86,16 +88,16 @@ def test_the_fastest_load_is_the_ceiling_and_a_far_slower_burst_is_told() -> Non
     made = model(synthetic.h200_session(without=["fp16-n4096"], extra=[fast]))
     ceiling = next(c for c in made["ceilings"] if c["id"] == "gpu-compute-fp16")
     assert ceiling["burst"] == pytest.approx(900e12)
-    assert any("ran 18% faster than the bursts" in note for note in made["notes"])
-    assert not any("than the bursts" in note for note in model(synthetic.h200_session())["notes"])
+    assert any("ran 18% faster than the bursts" in note for note in map(SAY, made["notes"]))
+    assert not any("than the bursts" in note for note in map(SAY, model(synthetic.h200_session())["notes"]))
 
 
 def test_the_plot_must_hold_every_id() -> None:
     made = model(synthetic.cpu_session())
     assert plot_complete(made, svg_of(made))["status"] == "pass"
     cut = plot_complete(made, svg_of(made).replace("cpu-gemm-fp32-n2048", "other"))
-    assert (cut["status"], cut["reason"]) == ("fail", "absent: cpu-gemm-fp32-n2048")
-    assert plot_complete(made, None)["reason"] == "roofline.svg is not there"
+    assert (cut["status"], SAY(cut["reason"])) == ("fail", "absent: cpu-gemm-fp32-n2048")
+    assert SAY(plot_complete(made, None)["reason"]) == "roofline.svg is not there"
 
 
 def test_the_interpretation_must_hold_three_paragraphs_with_their_figures() -> None:
@@ -104,9 +106,9 @@ def test_the_interpretation_must_hold_three_paragraphs_with_their_figures() -> N
     assert interpretation_answers(made, text)["status"] == "pass"
     key = "dtypes.fp16.sequences.128.fraction_of_peak"
     cut = interpretation_answers(made, text.replace(f"{key}=", "gone="))
-    assert (cut["status"], cut["reason"]) == ("fail", f"absent: decode: {key}")
-    assert interpretation_answers(made, text + "\nA fourth.\n")["reason"] == "4 paragraphs, expected 3"
-    assert interpretation_answers(made, None)["reason"] == "interpretation.md is not there"
+    assert (cut["status"], SAY(cut["reason"])) == ("fail", f"absent: decode: {key}")
+    assert SAY(interpretation_answers(made, text + "\nA fourth.\n")["reason"]) == "4 paragraphs, expected 3"
+    assert SAY(interpretation_answers(made, None)["reason"]) == "interpretation.md is not there"
 
 
 def manifest_of(made: list[synthetic.Record], plan: list[synthetic.Record] | None = None) -> dict[str, Any]:
@@ -129,7 +131,7 @@ def test_a_session_with_a_hole_is_not_complete_and_an_unsupported_dtype_is() -> 
     roof = model(short)
     found = named(checks(manifest_of(short, whole), roof, None, None))["manifest_complete"]
     assert found["status"] == "fail"
-    assert "not measured: gpu/bandwidth/d2d." in found["reason"]
+    assert "not measured: gpu/bandwidth/d2d." in SAY(found["reason"])
     final = synthetic.h200_session(unsupported=["fp8_e4m3-n4096", "fp8_e4m3-n8192"])
     assert named(checks(manifest_of(final), model(final), None, None))["manifest_complete"]["status"] == "pass"
 
@@ -172,11 +174,11 @@ def test_the_answers_of_a_cpu_session() -> None:
     alone = roofline("s", records, [])["answers"]
     assert alone["decode"]["peak"] == "cpu-compute-fp32"
     assert (alone["cpu"]["available"], alone["cpu"]["required"]) == (False, [])
-    assert "no GPU session lies beside it" in alone["cpu"]["reason"]
+    assert "no GPU session lies beside it" in SAY(alone["cpu"]["reason"])
     beside = roofline("s", records, [], gpu_sessions=["nvidia-h200"])["answers"]
-    assert "nvidia-h200" in beside["cpu"]["reason"]
+    assert "nvidia-h200" in SAY(beside["cpu"]["reason"])
 
 
 def test_without_a_cpu_the_comparison_says_what_is_absent() -> None:
     found = model(synthetic.gpu_records())["answers"]["cpu"]
-    assert found["reason"] == "no fp32 decode attention measured on: cpu"
+    assert SAY(found["reason"]) == "no fp32 decode attention measured on: cpu"

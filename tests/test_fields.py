@@ -12,9 +12,10 @@ import pytest
 import synthetic
 import yaml
 from free.device_query import device_query
+from free.inputs import load
 from free.manifest import checks, manifest, result_files
 from free.peak_flops_summary import peak_flops
-from free.roofline import load, roofline
+from rooflab.derive.document import roofline
 from rooflab.record.records import RecordError, check_schema
 
 ROOT = Path(__file__).parents[1]

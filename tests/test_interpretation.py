@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 from free.interpretation import figures, interpret
-from free.roofline import roofline as model
+from rooflab.derive.document import roofline as model
 from rooflab.look import catalogue, words
 from rooflab.look.voice import UNITS, Voice
 from synthetic import cpu_session, h200_session, planned, with_files
@@ -52,8 +52,8 @@ def test_holes_and_failed_checks_are_said() -> None:
     roofline = modelled("gpu")
     roofline["holes"] = [{"stage": "gemm", "name": "int8-n4096", "side": "gpu", "status": "failed", "reason": "lost",
                           "file": "x", "remedy": None}]  # fmt: skip
-    roofline["checks"] = [{"name": "decode_sequences", "title": "decode", "status": "fail", "value": 2, "limit": 3,
-                           "reason": "fp16: 2 of 4"}]  # fmt: skip
+    roofline["checks"] = [{"name": "decode_sequences", "status": "fail", "value": 2, "limit": 3,
+                           "reason": [{"code": "few_lengths", "values": {"dtype": "fp16", "count": 2, "least": 4}}]}]  # fmt: skip
     gemm, _, cpu = paragraphs(interpret(roofline))
     assert "Not measured (1): GPU int8-n4096 (failed: lost)." in gemm
     assert "Failed checks (1): decode attention at 4 or more values of S (fp16: 2 of 4)." in cpu
@@ -63,7 +63,7 @@ def test_every_note_of_the_model_is_in_the_text_and_none_where_there_is_none() -
     roofline = modelled("gpu")
     assert "notes" not in interpret(roofline)
     roofline["notes"] = [
-        "gpu/decode: fused: samples spread by up to 19% of their median in 3 measurements",
+        {"code": "spread", "values": {"where": "gpu/decode", "series": "fused", "share": 0.194, "count": 3}},
         "something nobody foresaw, 7 times",
     ]
     assert [line for line in interpret(roofline).splitlines() if line.startswith("- ")] == [
@@ -166,7 +166,9 @@ def test_what_the_derivation_says_in_codes_is_said_in_the_language_asked_for() -
         {"code": "few_dtypes", "values": {"count": 2, "least": 3}},
         {"code": "no_fp32", "values": {"sides": ["gpu", "cpu"]}},
     ]
-    assert Voice("en").reason(said) == "2 of 3 dtypes measured; no fp32 decode attention measured on: gpu and cpu"
+    assert Voice("en").reason(said) == "2 of 3 dtypes measured; no fp32 decode attention measured on: gpu, cpu"
     assert Voice("es").reason(said[0]) == "2 de 3 formatos medidos"
-    quoted = {"code": "quoted", "values": {"text": "no such thing"}}
-    assert (Voice("en").reason(quoted), Voice("es").reason(quoted)) == ("no such thing", "«no such thing»")
+    assert (Voice("en").reason("no such thing"), Voice("es").reason("no such thing")) == (
+        "no such thing",
+        "«no such thing»",
+    )

@@ -11,8 +11,13 @@ import pytest
 import synthetic
 from free.device_query import device_query
 from free.peak_flops_summary import peak_flops
-from free.roofline import roofline
-from rooflab.derive.ceilings import all_ceilings, given_ceilings, is_power_capped, launch_floors
+from rooflab.derive.ceilings import all_ceilings
+from rooflab.derive.document import roofline
+from rooflab.derive.floors import launch_floors
+from rooflab.derive.given import given_ceilings
+from rooflab.derive.series import is_power_capped
+from rooflab.look.voice import Voice
+from rooflab.record import ledger
 from rooflab.record.records import check_schema, seal, validator
 from rooflab.theory.quantiles import median, percentile, spread
 
@@ -211,7 +216,7 @@ def test_a_record_of_other_parameters_is_used_and_named() -> None:
     plan = [synthetic.planned([old])[0] | {"file": "gpu/gemm/fp16-n4096.00000000.json"}]
     result = model([old], plan)
     assert len(result["points"]) == 1
-    assert ["other parameters" in note for note in result["notes"]] == [True]
+    assert [note["code"] for note in result["notes"]] == ["other_parameters"]
 
 
 def test_mixed_cards_versions_and_noise_are_named() -> None:
@@ -222,16 +227,11 @@ def test_mixed_cards_versions_and_noise_are_named() -> None:
     odd = synthetic.record(
         "bandwidth", "gpu", "read", shape=shape, series=[jumpy], device=other, environment=environment
     )
-    notes = " ".join(model([*synthetic.h200_session(without=["read"]), odd])["notes"])
+    notes = Voice("en").reason(model([*synthetic.h200_session(without=["read"]), odd])["notes"])
     assert "measured on 2 devices" in notes
     assert "packages.numpy: 2.1.2, 2.9.9" in notes
     assert "samples spread by up to 80%" in notes
     assert model(synthetic.h200_session())["notes"] == []
-
-
-def test_paid_seconds_come_from_the_ledger() -> None:
-    paid = {"paid_s": 90.0, "usd": 0.1, "stages": {}}
-    assert model(synthetic.cpu_session(), paid=paid)["paid"] == {"seconds": 90.0, "usd": 0.1}
 
 
 def test_the_schema_refuses_an_unknown_field() -> None:
@@ -268,7 +268,6 @@ def test_the_programs_write_their_files_from_the_command_line(tmp_path: Path) ->
     folder, plan = tmp_path / "cpu-example", tmp_path / "plan.json"
     made = synthetic.cpu_session()
     paths = synthetic.write_session(folder, made)
-    (tmp_path / "nvidia-h200" / "gpu").mkdir(parents=True)
     plan.write_text(json.dumps(synthetic.planned(made)))
     outputs = {
         "device_query.py": "device_query.json",
@@ -279,11 +278,25 @@ def test_the_programs_write_their_files_from_the_command_line(tmp_path: Path) ->
     for program, out in outputs.items():
         done = run(program, folder, paths, plan, out)
         assert (done.returncode, done.stderr) == (0, "")
-    roof = json.loads((folder / "roofline.json").read_text())
     manifest = json.loads((folder / "manifest.json").read_text())
-    assert roof["answers"]["cpu"]["gpu_sessions"] == ["nvidia-h200"]
     assert len(manifest["checks"]) == 6
     assert str(tmp_path) not in json.dumps(manifest)
+
+
+def test_roofline_json_is_made_of_its_arguments_and_their_files_alone(tmp_path: Path) -> None:
+    """The same records, twice, with another ledger and another session beside them: the same bytes."""
+    folder, plan = tmp_path / "results" / "cpu-example", tmp_path / "plan.json"
+    made = synthetic.cpu_session()
+    paths = synthetic.write_session(folder, made)
+    plan.write_text(json.dumps(synthetic.planned(made)))
+    assert run("roofline.py", folder, paths, plan, "roofline.json").returncode == 0
+    first = (folder / "roofline.json").read_bytes()
+    (tmp_path / "results" / "nvidia-h200" / "gpu").mkdir(parents=True)
+    ledger.append(folder / "ledger.jsonl", "run start", run="a")
+    assert run("roofline.py", folder, paths[::-1], plan, "roofline.json").returncode == 0
+    assert (folder / "roofline.json").read_bytes() == first
+    assert run("roofline.py", folder, [*paths, "--gpu-sessions", "b", "a"], plan, "roofline.json").returncode == 0
+    assert json.loads((folder / "roofline.json").read_text())["answers"]["cpu"]["gpu_sessions"] == ["a", "b"]
 
 
 def test_a_damaged_record_stops_the_program_with_its_name(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import synthetic
 from free import model_table as pages
-from free.roofline import roofline
+from rooflab.derive.document import roofline
 from rooflab.derive.serving import models
 from rooflab.plan import measurements, points, session
 from rooflab.plan.config import checked

@@ -8,7 +8,7 @@ import pytest
 import synthetic
 import yaml
 from free import model_table as pages
-from free.roofline import roofline
+from rooflab.derive.document import roofline
 from rooflab.derive.serving import models
 from rooflab.explain.model_line import headlines, of_session
 from rooflab.plan.models import resolved, shipped

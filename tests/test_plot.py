@@ -75,7 +75,7 @@ def test_a_title_with_braces_passes_through_the_workflow(tmp_path: Path) -> None
 
 def test_the_caption_speaks_the_language_of_the_picture() -> None:
     roofline = cpu_roofline() | {
-        "notes": ["gpu: measured on 2 devices: a, b", "a sentence of no catalogue"],
+        "notes": [{"code": "several_devices", "values": {"side": "gpu", "count": 2, "devices": ["a", "b"]}}, "a sentence of no catalogue"],
         "holes": [
             {"stage": "gemm", "name": "bf16-n2048", "side": "cpu", "status": "unsupported",
              "reason": "NumPy's BLAS multiplies fp32 and fp64 only: it has no fast bf16 GEMM", "remedy": None},

@@ -154,7 +154,7 @@ def test_warnings_enter_the_record_s_environment_and_the_notes(monkeypatch: pyte
     }  # fmt: skip
     clean = record | {"environment": {"warnings": []}}
     told = evidence.notes({"a.json": record, "b.json": record, "c.json": clean}, [])
-    assert told == [f"cpu: {warnings[0]} (2 measurements)"]
+    assert told == [{"code": "warned", "values": {"side": "cpu", "text_of_it": warnings[0], "count": 2}}]
 
 
 class FakeChip:

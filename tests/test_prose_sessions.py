@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 import synthetic
 from free.interpretation import interpret
-from free.roofline import roofline as model
 from rooflab.derive.checks import interpretation_answers
+from rooflab.derive.document import roofline as model
 from rooflab.look.catalogue import LANGUAGES
 
 Record = dict[str, Any]

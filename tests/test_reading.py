@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import synthetic
-from free.roofline import roofline as model
+from rooflab.derive.document import roofline as model
 
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "tools"))

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 import synthetic
-from free.roofline import roofline
 from rooflab.derive import roof
+from rooflab.derive.document import roofline
 from rooflab.theory.work import Work
 
 MIB = 2**20

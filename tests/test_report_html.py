@@ -32,14 +32,14 @@ SECTIONS = ("chart", "words", "ceilings", "products", "decode", "ladder", "check
 
 
 def manifest(**more: Any) -> dict[str, Any]:
-    check = {"name": "decode_sequences", "title": "decode attention at 4 or more values of S", "status": "pass",
-             "value": {"fp16": 4}, "limit": 4, "advice": None, "reason": None}  # fmt: skip
+    check = {"name": "decode_sequences", "status": "pass",
+             "value": {"fp16": 4}, "limit": 4, "advice": [], "reason": []}  # fmt: skip
     failed = check | {
-        "title": "no point above its roof",
+        "name": "points_below_roof",
         "status": "fail",
         "value": 1,
         "limit": 0,
-        "advice": "look again",
+        "advice": ["look again"],
     }
     record = {"file": "gpu/gemm/fp16-n4096.00000000.json", "stage": "gemm", "side": "gpu", "name": "fp16-n4096",
               "status": "measured", "reason": None, "attempt": 1, "spec": {}, "started_at": "2026-01-01T00:00:00Z",
@@ -147,7 +147,13 @@ def test_every_kind_of_session_has_a_page_in_both_languages(name: str) -> None:
 def test_spanish_notes_and_reasons() -> None:
     hole = {"file": "x", "stage": "gemm", "name": "bf16-n2048", "side": "cpu", "status": "unsupported", "remedy": None,
             "reason": "NumPy's BLAS multiplies fp32 and fp64 only: it has no fast bf16 GEMM"}  # fmt: skip
-    told = {"holes": [hole, hole | {"reason": None}], "notes": ["gpu: measured on 2 devices: a, b", "unheard of"]}
+    told = {
+        "holes": [hole, hole | {"reason": None}],
+        "notes": [
+            {"code": "several_devices", "values": {"side": "gpu", "count": 2, "devices": ["a", "b"]}},
+            "unheard of",
+        ],
+    }
     text = made(t4(), "es", **told)
     assert "el BLAS de NumPy solo multiplica" in text and "multiplies" not in text
     assert "medido en 2 dispositivos: a, b" in text and "«unheard of»" in text and "«»" not in text

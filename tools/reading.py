@@ -7,13 +7,13 @@ python tools/reading.py --check    exit status 1 where the page is out of date
 import argparse
 import sys
 from pathlib import Path
-from typing import Any, Dict
+from typing import Any, Dict, Mapping
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "workflow" / "scripts"))
 
-from free.roofline import load  # noqa: E402
-from free.roofline import roofline as model  # noqa: E402
+from free.inputs import load  # noqa: E402
+from rooflab.derive.document import roofline as model  # noqa: E402
 from rooflab.explain.decode import rung_name  # noqa: E402
 from rooflab.look import words  # noqa: E402
 from rooflab.look.voice import Voice  # noqa: E402
@@ -32,7 +32,7 @@ class Changed(Exception):
     """The session no longer shows what the page says in words."""
 
 
-def values(roofline: Record) -> Record:
+def values(roofline: Mapping[str, Any]) -> Record:
     """The figures of the page. Raises Changed where a sentence around them would be false."""
     gemm, decode = (roofline["answers"][part] for part in ("gemm", "decode"))
     product, step = gemm["dtypes"][DTYPE], decode["dtypes"][DTYPE]["sequences"][SEQUENCE]
@@ -82,7 +82,7 @@ def values(roofline: Record) -> Record:
     return found | _large(decode["large"])
 
 
-def page(roofline: Record, template: str) -> str:
+def page(roofline: Mapping[str, Any], template: str) -> str:
     """The template with the figures of a session, without the section that the session has no figures for."""
     figures = values(roofline)
     sections = ("\n" + template).split("\n## ")

@@ -47,7 +47,8 @@ rule roofline:
     params:
         plan=TARGETS.planned_of,
         models=TARGETS.models_asked(),
+        beside=TARGETS.gpu_sessions_beside,
     shell:
         'python "$ROOFLAB_SCRIPTS"/free/roofline.py --session-dir results/{wildcards.session} --records {input.records} '
         "--planned {params.plan:q} --cpu-roofline={input.given:q} "
-        "--models {params.models:q} --out {output} 2> >(tee {log} >&2)"
+        "--models {params.models:q} --gpu-sessions {params.beside} --out {output} 2> >(tee {log} >&2)"

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from free.roofline import load, roofline
+from free.inputs import load
+from rooflab.derive.document import roofline
 from rooflab.draw import save
 from rooflab.fleet.chart import draw
 from rooflab.fleet.compare import findings
@@ -15,7 +16,6 @@ from rooflab.fleet.sessions import Broken, Session
 from rooflab.fleet.sessions import price as price_of
 from rooflab.fleet.sessions import session as fleet_session
 from rooflab.plan import session
-from rooflab.record import ledger
 from rooflab.record.publish import write_bytes, write_json, write_text
 from rooflab.record.records import RecordError, check_schema
 
@@ -37,7 +37,7 @@ def compared(results: Path, prices: Mapping[str, float], threshold: float) -> Re
     return document(sound, broken, findings(sound, threshold), threshold)
 
 
-def model_of(folder: Path) -> Record:
+def model_of(folder: Path) -> Mapping[str, Any]:
     """The session's roofline.json where it is there and of these records, else made from the records, in memory.
 
     Raises RecordError for a damaged record.
@@ -50,8 +50,7 @@ def model_of(folder: Path) -> Record:
             known = None
         if isinstance(known, dict) and is_current(folder, known, path.stat().st_mtime):
             return known
-    paid = ledger.summary(folder / "ledger.jsonl")
-    return roofline(folder.name, load(folder, session.record_files(folder)), [], paid)
+    return roofline(folder.name, load(folder, session.record_files(folder)), [])
 
 
 def is_current(folder: Path, known: Record, made_at: float) -> bool:

@@ -1,17 +1,15 @@
 """`device_query.json`: the card, driver and host of this session, and what the vendor says that exact part can do."""
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable
 
-from free.roofline import command_line, loaded, read_plan
-from rooflab.derive.ceilings import vendor_of
+from free.inputs import command_line, loaded, read_plan
 from rooflab.derive.evidence import description, measured, select
+from rooflab.derive.peaks import vendor_of
 from rooflab.record.publish import write_json
+from rooflab.record.types import Json, Planned, Records
 
-Record = dict[str, Any]
 
-
-def device_query(session: str, records: Mapping[str, Record], plan: Iterable[Record]) -> Record:
+def device_query(session: str, records: Records, plan: Iterable[Planned]) -> Json:
     """GPU and host as their device records describe them; null without such a record.
 
     `uuids` lists every card that measured, for a session may go on with another card of the same model.
@@ -26,7 +24,7 @@ def device_query(session: str, records: Mapping[str, Record], plan: Iterable[Rec
     }
 
 
-def _gpu(records: Mapping[str, Record]) -> Record | None:
+def _gpu(records: Records) -> Json | None:
     known, peaks = description(records, "gpu"), vendor_of(records)
     if known is None or peaks is None:
         return None

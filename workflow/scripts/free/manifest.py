@@ -7,17 +7,16 @@ import sys
 from collections.abc import Iterable, Mapping
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
-from free.roofline import command_line, read_plan
+from free.inputs import command_line, read_plan
 from rooflab.derive.checks import interpretation_answers, manifest_complete, plot_complete
 from rooflab.derive.evidence import environments, facts, holes, notes, select
 from rooflab.record import handover, ledger
 from rooflab.record.publish import PART, write_json
 from rooflab.record.records import RecordError, read_sealed
 from rooflab.record.terminated import closing_record
-
-Record = dict[str, Any]
+from rooflab.record.types import Check, Json, Planned, Record, Records
 
 CHECK_ORDER = (
     "gemm_within_30_percent",
@@ -41,12 +40,12 @@ OWN_NAMES = {"manifest.json", "report.html"}  # the report quotes the manifest
 
 def manifest(
     session: str,
-    records: Mapping[str, Record],
-    plan: Iterable[Record],
+    records: Records,
+    plan: Iterable[Planned],
     paid: Mapping[str, Any],
-    results: list[Record],
-    terminated: Record | None = None,
-) -> Record:
+    results: list[Json],
+    terminated: Json | None = None,
+) -> Json:
     """The manifest without its checks. `environment` quotes the records; this machine stands under `rendered_by`.
 
     `terminated` quotes the record that the instance is terminated, null while there is none.
@@ -55,7 +54,7 @@ def manifest(
     used = select(records, planned)
     return {
         "schema": "manifest",
-        "schema_version": 1,
+        "schema_version": 2,
         "session": session,
         "devices": {side: known for side in ("gpu", "cpu") if (known := _device(used, side))},
         "environment": _nested(environments(used.values())),
@@ -69,7 +68,7 @@ def manifest(
     }
 
 
-def checks(made: Record, roofline: Record, svg: str | None, prose: str | None) -> list[Record]:
+def checks(made: Json, roofline: Json, svg: str | None, prose: str | None) -> list[Check]:
     """The five stop conditions of the lab in its order, then whether any point beats its roof."""
     known = [
         *roofline["checks"],
@@ -80,7 +79,7 @@ def checks(made: Record, roofline: Record, svg: str | None, prose: str | None) -
     return sorted(known, key=lambda check: CHECK_ORDER.index(check["name"]))
 
 
-def result_files(session_dir: Path) -> list[Record]:
+def result_files(session_dir: Path) -> list[Json]:
     """SHA-256 of every file of the session but the manifest itself and unfinished part files."""
     paths = [path for path in session_dir.rglob("*") if path.is_file() and path.name not in OWN_NAMES]
     files = {path.relative_to(session_dir).as_posix(): path for path in paths if path.suffix != PART}
@@ -89,7 +88,7 @@ def result_files(session_dir: Path) -> list[Record]:
     ]
 
 
-def rendered_by() -> Record:
+def rendered_by() -> Json:
     """The machine that wrote the free files: it need not be the one that measured."""
     return {
         "python": platform.python_version(),
@@ -98,7 +97,7 @@ def rendered_by() -> Record:
     }
 
 
-def _device(records: Mapping[str, Record], side: str) -> Record | None:
+def _device(records: Records, side: str) -> Json | None:
     known = facts(records, side)
     if known is None:
         return None
@@ -106,14 +105,15 @@ def _device(records: Mapping[str, Record], side: str) -> Record | None:
     return known | {"uuids": sorted(uuid for uuid in uuids if uuid)}
 
 
-def _measurement(file: str, record: Record) -> Record:
+def _measurement(file: str, record: Record) -> Json:
     kept = ("stage", "side", "name", "status", "reason", "attempt", "spec", "started_at", "seconds", "sha256")
-    return {"file": file} | {key: record[key] for key in kept}
+    fields: Mapping[str, Any] = record
+    return {"file": file} | {key: fields[key] for key in kept}
 
 
-def _nested(flat: Mapping[str, list[Any]]) -> Record:
+def _nested(flat: Mapping[str, list[Any]]) -> Json:
     """Dotted names as nested mappings."""
-    tree: Record = {}
+    tree: Json = {}
     for name, values in flat.items():
         *groups, leaf = name.split(".")
         place = tree
@@ -127,7 +127,7 @@ def _text(path: Path) -> str | None:
     return path.read_text(encoding="utf-8") if path.exists() else None
 
 
-def _closing(path: Path) -> Record | None:
+def _closing(path: Path) -> Json | None:
     try:
         return closing_record(path)
     except RecordError as error:
@@ -140,7 +140,7 @@ def main() -> None:
     made = manifest(
         folder.resolve().name,
         # held against their schema when roofline.json was made of them
-        {path.relative_to(folder).as_posix(): read_sealed(path) for path in sorted(given.records)},
+        {path.relative_to(folder).as_posix(): cast(Record, read_sealed(path)) for path in sorted(given.records)},
         read_plan(given.planned),
         ledger.summary(folder / "ledger.jsonl", alive=handover.text(handover.RUN)),
         result_files(folder),

@@ -8,9 +8,11 @@ from typing import Any
 from rooflab.explain.markdown import NOTHING, bound, cache, scheme, table, told
 from rooflab.explain.model_line import count
 from rooflab.look import words
+from rooflab.look.voice import Voice
 from rooflab.record.publish import write_text
 
 Record = dict[str, Any]
+ENGLISH = Voice("en")
 
 
 def page(roofline: Record, name: str) -> str:
@@ -197,7 +199,7 @@ def _walk_row(sweep: Record) -> tuple[str, ...]:
 
 def _holes(holes: list[Record], name: str) -> list[str]:
     mine = [h for h in holes if h["stage"] in ("attention", "step") and h["name"].startswith(f"{name}-")]
-    lines = [f"- `{hole['name']}`: {hole['status']}: {hole['reason']}" for hole in mine]
+    lines = [f"- `{hole['name']}`: {hole['status']}: {ENGLISH.reason(hole['reason'])}" for hole in mine]
     return ["## Not measured", "", *lines, ""] if lines else []
 
 

@@ -1,29 +1,21 @@
 """Block A's file, `peak_flops.json`: what the GEMM of each dtype reached, beside the vendor's peak. In FLOP/s."""
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable, Sequence
 
-from free.roofline import command_line, loaded, read_plan
-from rooflab.derive.ceilings import (
-    all_ceilings,
-    fraction,
-    gemm_flop_per_s,
-    plain,
-    variant_of,
-    vendor_flop_per_s,
-    verified,
-)
+from free.inputs import command_line, loaded, read_plan
+from rooflab.derive.ceilings import all_ceilings
 from rooflab.derive.evidence import holes, main_side, measured, select
-from rooflab.derive.points import lab_records
+from rooflab.derive.gemms import gemm_flop_per_s, lab_records, variant_of
+from rooflab.derive.peaks import vendor_flop_per_s
 from rooflab.derive.roof import compute_ceiling
+from rooflab.derive.series import fraction, named, verified
 from rooflab.record.names import format_of_product
 from rooflab.record.publish import write_json
+from rooflab.record.types import Ceiling, Json, Planned, Record, Records
 from rooflab.theory.dtypes import variant
 
-Record = dict[str, Any]
 
-
-def peak_flops(session: str, records: Mapping[str, Record], plan: Iterable[Record]) -> Record:
+def peak_flops(session: str, records: Records, plan: Iterable[Planned]) -> Json:
     """Per dtype of the main side: lab, burst and sustained of the plain lab product, and the fastest burst."""
     planned = list(plan)
     used = select(records, planned)
@@ -36,10 +28,15 @@ def peak_flops(session: str, records: Mapping[str, Record], plan: Iterable[Recor
     for hole in holes(used, planned):
         name = format_of_product(hole["name"])
         if (hole["side"], hole["stage"]) == (side, "gemm") and name not in dtypes:
-            dtypes[name] = {key: hole[key] for key in ("status", "reason", "remedy", "file")}
+            dtypes[name] = {
+                "status": hole["status"],
+                "reason": hole["reason"],
+                "remedy": hole["remedy"],
+                "file": hole["file"],
+            }
     return {
         "schema": "peak_flops",
-        "schema_version": 1,
+        "schema_version": 2,
         "session": session,
         "side": side,
         "dtypes": dict(sorted(dtypes.items())),
@@ -47,15 +44,15 @@ def peak_flops(session: str, records: Mapping[str, Record], plan: Iterable[Recor
 
 
 def _measured_dtype(
-    records: Mapping[str, Record], side: str, name: str, file: str, record: Record, ceilings: list[Record]
-) -> Record:
+    records: Records, side: str, name: str, file: str, record: Record, ceilings: Sequence[Ceiling]
+) -> Json:
     """One dtype. `investigations` is what the stage looked into where the rate fell short of the vendor's peak."""
     vendor = vendor_flop_per_s(records, side, name)
     ceiling = compute_ceiling(ceilings, side, name)
-    lab = plain(record, "lab")
-    made: Record = {"status": "measured", "reason": None, "n": record["shape"]["n"], "file": file}
+    lab = named(record, "lab")
+    made: Json = {"status": "measured", "reason": None, "n": record["shape"]["n"], "file": file}
     for kind in ("lab", "burst", "sustained"):
-        series = plain(record, kind)
+        series = named(record, kind)
         rate = gemm_flop_per_s(record, series) if series else None
         made |= {f"{kind}_flop_per_s": rate, f"{kind}_fraction_of_vendor": fraction(rate, vendor)}
     return made | {

@@ -3,6 +3,7 @@ nothing and needs no GPU."""
 
 import argparse
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ Record = dict[str, Any]
 
 def predicted(results: Path, asked: Record, prices: dict[str, float]) -> Record:
     """The document over every session under `results`; one that cannot be read is listed with its reason."""
-    rooflines: dict[str, Record] = {}
+    rooflines: dict[str, Mapping[str, Any]] = {}
     broken: dict[str, str] = {}
     for name in sorted(session.names(results)):
         try:

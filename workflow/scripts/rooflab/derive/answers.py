@@ -8,12 +8,11 @@ from typing import Any
 
 from rooflab.derive.answers_cpu import cpu_answer
 from rooflab.derive.answers_decode import decode_answer
-from rooflab.derive.ceilings import fraction, gemm_flop_per_s, plain
-from rooflab.derive.evidence import Records
+from rooflab.derive.gemms import gemm_flop_per_s
 from rooflab.derive.roof import MAIN_TIER, compute_ceiling
-
-Item = Mapping[str, Any]
-Answer = dict[str, Any]
+from rooflab.derive.series import fraction, named
+from rooflab.record.types import Answers, Ceiling, Floor, Json, Point, Record, Records
+from rooflab.theory import work
 
 EXPECTED_FRACTION = (0.7, 0.9)  # of the vendor's dense peak, as the lab expects it of cuBLAS
 INVESTIGATE_BELOW = 0.5  # of the vendor's dense peak: the lab asks why
@@ -22,12 +21,12 @@ IDLE = "gpu_idle"  # a chip between two blocks: no reason for a low clock under 
 
 def answers(
     records: Records,
-    ceilings: Sequence[Item],
-    floors: Sequence[Item],
-    points: Sequence[Item],
+    ceilings: Sequence[Ceiling],
+    floors: Sequence[Floor],
+    points: Sequence[Point],
     main_side: str,
     gpu_sessions: Sequence[str],
-) -> dict[str, Answer]:
+) -> Answers:
     """The figures of the three paragraphs. `gpu_sessions`: names of the sessions with a GPU beside a CPU session."""
     return {
         "gemm": gemm_answer(records, ceilings, points, main_side),
@@ -43,7 +42,7 @@ def resolve(value: Any, path: str) -> Any:
     return value
 
 
-def gemm_answer(records: Records, ceilings: Sequence[Item], points: Sequence[Item], side: str) -> Answer:
+def gemm_answer(records: Records, ceilings: Sequence[Ceiling], points: Sequence[Point], side: str) -> Json:
     """Paragraph 1: each lab point against its own ceiling, its burst and sustained rate against the vendor's."""
     lab = {p["variant"]: p for p in points if (p["side"], p["operator"], p["lab_point"]) == (side, "gemm", True)}
     dtypes = {name: _gemm_dtype(name, lab[name], records[lab[name]["file"]], ceilings) for name in sorted(lab)}
@@ -57,7 +56,7 @@ def gemm_answer(records: Records, ceilings: Sequence[Item], points: Sequence[Ite
     }
 
 
-def _gemm_dtype(name: str, point: Item, record: Mapping[str, Any], ceilings: Sequence[Item]) -> Answer:
+def _gemm_dtype(name: str, point: Point, record: Record, ceilings: Sequence[Ceiling]) -> Json:
     ceiling = compute_ceiling(ceilings, point["side"], name)
     instructions = compute_ceiling(ceilings, point["side"], f"{name}_fma")
     vendor = ceiling["vendor"] if ceiling else None
@@ -89,12 +88,12 @@ def _gemm_dtype(name: str, point: Item, record: Mapping[str, Any], ceilings: Seq
     }
 
 
-def _rate(record: Mapping[str, Any], name: str) -> float | None:
-    series = plain(dict(record), name)
-    return gemm_flop_per_s(dict(record), series) if series else None
+def _rate(record: Record, name: str) -> float | None:
+    series = named(record, name)
+    return gemm_flop_per_s(record, series) if series else None
 
 
-def _ridge(ceiling: Item | None, ceilings: Sequence[Item]) -> float | None:
+def _ridge(ceiling: Ceiling | None, ceilings: Sequence[Ceiling]) -> float | None:
     """Where this ceiling leaves the slope of main-memory reads, FLOP/byte."""
     if ceiling is None:
         return None
@@ -103,9 +102,9 @@ def _ridge(ceiling: Item | None, ceilings: Sequence[Item]) -> float | None:
     return fraction(ceiling["burst"], slopes[0] if slopes else None)
 
 
-def _chip(record: Mapping[str, Any], name: str) -> Answer:
+def _chip(record: Record, name: str) -> Json:
     """What the chip said under the load of one series; `throttle_reasons` is null where it says nothing."""
-    series = plain(dict(record), name)
+    series = named(record, name)
     state = series["chip"]["during"] if series else {}
     reasons = state.get("throttle_reasons")
     return {
@@ -116,8 +115,8 @@ def _chip(record: Mapping[str, Any], name: str) -> Answer:
     }
 
 
-def _finding(found: Mapping[str, Any], vendor: float | None) -> Answer:
+def _finding(found: Mapping[str, Any], vendor: float | None) -> Json:
     """One thing tried where a product fell short: what, and the rate it reached, or why it could not be tried."""
-    rate = 2 * found["n"] ** 3 / found["seconds_per_call"] if "seconds_per_call" in found else None
+    rate = work.square_product(found["n"]) / found["seconds_per_call"] if "seconds_per_call" in found else None
     tried = {key: found.get(key) for key in ("name", "n", "implementation", "refused")}
     return tried | {"flop_per_s": rate, "fraction_of_vendor": fraction(rate, vendor)}

@@ -1,14 +1,12 @@
 """The figures of paragraph 3: GPU over CPU on the same operator, beside the ratio of their memory bandwidths."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from rooflab.derive.answers_decode import lab_decode, sync_floor
-from rooflab.derive.ceilings import fraction
-from rooflab.derive.roof import FAST_TIER
-
-Item = Mapping[str, Any]
-Answer = dict[str, Any]
+from rooflab.derive.roof import FAST_TIER, slope
+from rooflab.derive.series import fraction
+from rooflab.derive.told import told
+from rooflab.record.types import Ceiling, Floor, Json, Point, Told
 
 TEXTBOOK_RATIO = 100.0  # HBM over DRAM bandwidth as the lab expects it
 NEAR_RATIO = 1.25  # two ratios closer than this are called near
@@ -16,12 +14,12 @@ FAR_RATIO = 2.0  # and further apart than this far
 
 
 def cpu_answer(
-    ceilings: Sequence[Item],
-    floors: Sequence[Item],
-    points: Sequence[Item],
+    ceilings: Sequence[Ceiling],
+    floors: Sequence[Floor],
+    points: Sequence[Point],
     main_side: str,
     gpu_sessions: Sequence[str],
-) -> Answer:
+) -> Json:
     """Paragraph 3: GPU over CPU on the same operator (dtype and S), beside the ratio of the memory bandwidths."""
     pairs = _pairs(points)
     read = _bandwidth_ratio(ceilings, "read", "read")
@@ -44,9 +42,9 @@ def cpu_answer(
     } | _verdict(pairs, read)
 
 
-def _pairs(points: Sequence[Item]) -> dict[str, Answer]:
+def _pairs(points: Sequence[Point]) -> dict[str, Json]:
     """Both sides of every S that both measured in fp32, and GPU over CPU in achieved FLOP/s."""
-    gpu, cpu = ({p["sequence"]: p for p in lab_decode(points, s) if p["dtype"] == "fp32"} for s in ("gpu", "cpu"))
+    gpu, cpu = ({p["sequence"] or 0: p for p in lab_decode(points, s) if p["dtype"] == "fp32"} for s in ("gpu", "cpu"))
     return {
         str(s): {
             "gpu": gpu[s]["id"],
@@ -65,17 +63,16 @@ def _pairs(points: Sequence[Item]) -> dict[str, Answer]:
     }
 
 
-def _bound(point: Item) -> str | None:
+def _bound(point: Point) -> str | None:
     """What bounds a point; nothing that it was seen to beat."""
     return None if point["above_roof"] else point["bound_by"]
 
 
-def _bandwidth_ratio(ceilings: Sequence[Item], gpu_pattern: str, cpu_pattern: str) -> float | None:
-    found = {(c["side"], c["pattern"]): c["burst"] for c in ceilings if c["kind"] == "memory"}
-    return fraction(found.get(("gpu", gpu_pattern)), found.get(("cpu", cpu_pattern)))
+def _bandwidth_ratio(ceilings: Sequence[Ceiling], gpu_pattern: str, cpu_pattern: str) -> float | None:
+    return fraction(slope(ceilings, "gpu", gpu_pattern), slope(ceilings, "cpu", cpu_pattern))
 
 
-def _verdict(pairs: Mapping[str, Answer], read: float | None) -> Answer:
+def _verdict(pairs: Mapping[str, Json], read: float | None) -> Json:
     """How the operator's ratio at the longest S stands to the bandwidths', and which tags push it that way."""
     if not pairs or read is None:
         return {"larger": None, "ratio_over_bandwidth_ratio": None, "agreement": None, "likely_reasons": []}
@@ -97,7 +94,7 @@ def _agreement(relative: float) -> str:
     return f"{'far ' if distance > FAR_RATIO else ''}{'above' if relative > 1 else 'below'}"
 
 
-def _reasons(pair: Item, operator_larger: bool) -> list[str]:
+def _reasons(pair: Json, operator_larger: bool) -> list[str]:
     """The tags of the two points that move the operator's ratio the way it went; the others explain nothing."""
     raises = {
         "gpu_reads_from_l2": pair["gpu_tier"] == FAST_TIER["gpu"] and pair["gpu_bound_by"] != "launch",
@@ -110,12 +107,10 @@ def _reasons(pair: Item, operator_larger: bool) -> list[str]:
     return [code for code, holds in (raises if operator_larger else lowers).items() if holds]
 
 
-def _no_comparison(points: Sequence[Item], main_side: str, gpu_sessions: Sequence[str]) -> str:
+def _no_comparison(points: Sequence[Point], main_side: str, gpu_sessions: Sequence[str]) -> Told:
     if main_side == "cpu" and not gpu_sessions:
-        return "this session measured a CPU only, and no GPU session lies beside it"
+        return told("cpu_alone")
     if main_side == "cpu":
-        return f"this session measured a CPU only; GPU sessions beside it: {', '.join(gpu_sessions)}"
+        return told("cpu_beside", names=list(gpu_sessions))
     lacking = [side for side in ("gpu", "cpu") if not any(p["dtype"] == "fp32" for p in lab_decode(points, side))]
-    if lacking:
-        return f"no fp32 decode attention measured on: {', '.join(lacking)}"
-    return "the two sides share no sequence length in fp32"
+    return told("no_fp32", sides=lacking) if lacking else told("no_common_length")

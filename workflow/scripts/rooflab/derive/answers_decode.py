@@ -4,11 +4,9 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
-from rooflab.derive.ceilings import fraction
-from rooflab.derive.roof import compute_ceiling
-
-Item = Mapping[str, Any]
-Answer = dict[str, Any]
+from rooflab.derive.roof import compute_ceiling, slope
+from rooflab.derive.series import fraction
+from rooflab.record.types import Ceiling, Floor, Json, Point
 
 TEXTBOOK_FRACTION = (0.003, 0.01)  # decode's share of the fp16 Tensor Core peak as the lab tells it: 0.3 to 1 %
 TIER_SIZED = "-hbm"  # how the name of a cache sized by a memory tier ends
@@ -21,13 +19,13 @@ POINT_KEYS = (
 RUNG_KEYS = ("id", "implementation", "launch", "timing", "cache", "median_s", "bound_by", "verified")
 
 
-def decode_answer(ceilings: Sequence[Item], floors: Sequence[Item], points: Sequence[Item], side: str) -> Answer:
+def decode_answer(ceilings: Sequence[Ceiling], floors: Sequence[Floor], points: Sequence[Point], side: str) -> Json:
     """Paragraph 2: each lab point's step, slope and share of the peak that the textbook speaks of.
 
     `large` holds the fastest way of each cache that is sized by a memory tier instead of an S, by its name.
     """
     peak = compute_ceiling(ceilings, side, "fp16" if side == "gpu" else "fp32")
-    copy = _slope(ceilings, side, COPY_PATTERN[side])
+    copy = slope(ceilings, side, COPY_PATTERN[side])
     figure = "fraction_of_peak" if peak else "achieved_flop_per_s"
     dtypes: dict[str, Any] = {}
     for point in lab_decode(points, side):
@@ -54,30 +52,30 @@ def decode_answer(ceilings: Sequence[Item], floors: Sequence[Item], points: Sequ
     }
 
 
-def lab_decode(points: Sequence[Item], side: str) -> list[Item]:
+def lab_decode(points: Sequence[Point], side: str) -> list[Point]:
     """The decode points that the lab speaks of on one side, in order of dtype and S."""
     lab = [p for p in points if (p["side"], p["operator"], p["lab_point"]) == (side, "decode_attention", True)]
     return sorted(lab, key=lambda point: (point["dtype"], point["sequence"]))
 
 
-def sync_floor(floors: Sequence[Item], side: str) -> float | None:
+def sync_floor(floors: Sequence[Floor], side: str) -> float | None:
     """An empty launch from Python, synchronised on both sides, seconds."""
     found = [f["median_s"] for f in floors if (f["side"], f["launch"], f["timing"]) == (side, "python", "sync_each")]
     return found[0] if found else None
 
 
-def _slope(ceilings: Sequence[Item], side: str, pattern: str) -> float | None:
-    found = [c["burst"] for c in ceilings if (c["side"], c["pattern"]) == (side, pattern)]
-    return found[0] if found else None
-
-
-def _step(point: Item, peak: Item | None, copy: float | None) -> Answer:
+def _step(point: Point, peak: Ceiling | None, copy: float | None) -> Json:
     share = fraction(point["achieved_flop_per_s"], peak["burst"] if peak else None)
-    return {key: point[key] for key in POINT_KEYS} | {
+    return _quoted(point, POINT_KEYS) | {
         "fraction_of_peak": share,
         "textbook": _textbook(share),
         "fraction_of_copy": fraction(point["achieved_bytes_per_s"], copy),
     }
+
+
+def _quoted(point: Point, keys: Sequence[str]) -> Json:
+    fields: Mapping[str, Any] = point
+    return {key: fields[key] for key in keys}
 
 
 def _textbook(share: float | None) -> str | None:
@@ -88,20 +86,20 @@ def _textbook(share: float | None) -> str | None:
     return "below" if share < low else "above" if share > high else "inside"
 
 
-def _large(points: Sequence[Item], side: str) -> list[Item]:
+def _large(points: Sequence[Point], side: str) -> list[Point]:
     """The fastest way of each cache that is named after a memory tier."""
     decode = [p for p in points if (p["side"], p["operator"]) == (side, "decode_attention")]
-    fastest: dict[str, Item] = {}
+    fastest: dict[str, Point] = {}
     for point in sorted((p for p in decode if p["name"].endswith(TIER_SIZED)), key=lambda p: p["median_s"]):
         fastest.setdefault(point["name"], point)
     return list(fastest.values())
 
 
-def _ladder(points: Sequence[Item], lab: Item) -> list[Answer]:
+def _ladder(points: Sequence[Point], lab: Json) -> list[Json]:
     """The other ways the longest step was taken, slowest first, each with its time over the lab point's."""
     own = next(point for point in points if point["id"] == lab["id"])
     rungs = [p for p in points if p["file"] == own["file"] and p["id"] != own["id"]]
     return [
-        {key: rung[key] for key in RUNG_KEYS} | {"time_over_lab": rung["median_s"] / own["median_s"]}
+        _quoted(rung, RUNG_KEYS) | {"time_over_lab": rung["median_s"] / own["median_s"]}
         for rung in sorted(rungs, key=lambda p: -p["median_s"])
     ]

@@ -4,30 +4,25 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from rooflab.derive.told import told
 from rooflab.record.names import series_of
 from rooflab.record.records import key_of
+from rooflab.record.types import Hole, Json, Planned, Reason, Record, Records, Told
 from rooflab.theory.quantiles import spread
-
-Record = dict[str, Any]
-Records = Mapping[str, Record]  # by the file under the session's folder
 
 NOISE_LIMIT = 0.10  # samples further apart than this are named in the notes
 # what of a record's environment may differ between two records without touching a number
 NOT_A_VERSION = ("command", "git", "kernel", "program", "warnings")
 
 
-def select(records: Records, plan: Iterable[Record]) -> dict[str, Record]:
+def select(records: Records, plan: Iterable[Planned]) -> dict[str, Record]:
     """One record for each (side, stage, name): planned before stale, measured before not, then the newest."""
     wanted = _wanted(plan)
 
     def rank(file: str) -> tuple[bool, bool, str, int]:
         record = records[file]
-        return (
-            _is_wanted(file, record, wanted),
-            record["status"] == "measured",
-            record["started_at"],
-            record["attempt"],
-        )
+        planned, is_measured = _is_wanted(file, record, wanted), record["status"] == "measured"
+        return planned, is_measured, record["started_at"], record["attempt"]
 
     best: dict[tuple[str, str, str], str] = {}
     for file in sorted(records):
@@ -37,9 +32,9 @@ def select(records: Records, plan: Iterable[Record]) -> dict[str, Record]:
     return {file: records[file] for file in sorted(best.values())}
 
 
-def _wanted(plan: Iterable[Record]) -> set[str]:
+def _wanted(plan: Iterable[Planned]) -> set[str]:
     """The planned files without their attempts, and their keys, under which a record of another name may lie."""
-    return {told for item in plan for told in (series_of(item["file"]), _key(item["file"]))}
+    return {each for item in plan for each in (series_of(item["file"]), _key(item["file"]))}
 
 
 def _is_wanted(file: str, record: Record, wanted: set[str]) -> bool:
@@ -59,14 +54,14 @@ def measured(records: Records, side: str, stage: str) -> dict[str, Record]:
     }
 
 
-def description(records: Records, side: str) -> Record | None:
+def description(records: Records, side: str) -> Json | None:
     """What the device record of `side` says, as it says it: description and identity; None without a record."""
     for record in measured(records, side, "device").values():
         return {**record["details"], **record["device"]}
     return None
 
 
-def facts(records: Records, side: str) -> Record | None:
+def facts(records: Records, side: str) -> Json | None:
     """The description with what CUDA and NVML said side by side (CUDA first), and null for what the driver refused."""
     raw = description(records, side)
     if raw is None:
@@ -77,27 +72,28 @@ def facts(records: Records, side: str) -> Record | None:
     }
 
 
-def main_side(records: Records, plan: Iterable[Record]) -> str:
+def main_side(records: Records, plan: Iterable[Planned]) -> str:
     """The side the session is about: gpu where it holds or plans anything of a GPU, else cpu."""
-    return "gpu" if any(item["side"] == "gpu" for item in [*records.values(), *plan]) else "cpu"
+    sides = [record["side"] for record in records.values()] + [item["side"] for item in plan]
+    return "gpu" if "gpu" in sides else "cpu"
 
 
-def holes(records: Records, plan: Iterable[Record]) -> list[Record]:
+def holes(records: Records, plan: Iterable[Planned]) -> list[Hole]:
     """What the session does not know: planned without a record ("missing"), failed, unsupported; by file."""
     present = {_slot(record) for record in records.values()}
     keys = {key_of(record["spec"]) for record in records.values()}
     found = [
-        _hole(item["file"], item, "missing", "not measured yet", "snakemake --cores 1")
+        _hole(item["file"], item, "missing", told("not_measured_yet"), "snakemake --cores 1")
         for item in plan
         if _slot(item) not in present and _key(item["file"]) not in keys
     ]
     for file, record in records.items():
         if record["status"] != "measured":
             found.append(_hole(file, record, record["status"], record["reason"], record["remedy"]))
-    return sorted(found, key=lambda hole: str(hole["file"]))
+    return sorted(found, key=lambda hole: hole["file"])
 
 
-def notes(records: Records, plan: Iterable[Record]) -> list[str]:
+def notes(records: Records, plan: Iterable[Planned]) -> list[Told]:
     """What a reader must know before trusting a comparison inside this session."""
     return [
         *_mixed_devices(records),
@@ -127,76 +123,78 @@ def _flat(entries: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, Any]]:
             yield f"{prefix}{name}", value
 
 
-def _slot(item: Mapping[str, Any]) -> tuple[str, str, str]:
+def _slot(item: Planned | Record) -> tuple[str, str, str]:
     return item["side"], item["stage"], item["name"]
 
 
-def _hole(file: str, item: Mapping[str, Any], status: str, reason: str | None, remedy: str | None) -> Record:
-    place = {"file": file, "stage": item["stage"], "name": item["name"], "side": item["side"]}
-    return place | {"status": status, "reason": reason, "remedy": remedy}
+def _hole(file: str, item: Planned | Record, status: str, reason: Reason | None, remedy: str | None) -> Hole:
+    return {
+        "file": file,
+        "stage": item["stage"],
+        "name": item["name"],
+        "side": item["side"],
+        "status": status,
+        "reason": reason,
+        "remedy": remedy,
+    }
 
 
-def _mixed_devices(records: Records) -> list[str]:
+def _mixed_devices(records: Records) -> list[Told]:
     made = []
     for side in ("gpu", "cpu"):
         known = {str(r["device"].get("uuid") or r["device"].get("name")) for r in records.values() if r["side"] == side}
         if len(known) > 1:
-            made.append(f"{side}: measured on {len(known)} devices: {', '.join(sorted(known))}")
+            made.append(told("several_devices", side=side, count=len(known), devices=sorted(known)))
     return made
 
 
-def _together(records: Records) -> list[str]:
+def _together(records: Records) -> list[Told]:
     counts = sorted({count for r in records.values() if (count := r["environment"].get("cards_at_once"))})
-    return [
-        f"gpu: measured while {count - 1} other GPU(s) of this host were measured: they shared power, PCIe and the host"
-        for count in counts
-    ]
+    return [told("together", count=count - 1) for count in counts]
 
 
-def _mixed_versions(records: Records) -> list[str]:
+def _mixed_versions(records: Records) -> list[Told]:
     made = []
     for side in ("gpu", "cpu"):
         known = environments([record for record in records.values() if record["side"] == side])
         versions = {name: values for name, values in known.items() if name.split(".")[0] not in NOT_A_VERSION}
         made += [
-            f"{side}: measured under several {name}: {', '.join(map(str, values))}"
+            told("several_versions", side=side, what=name, values=values)
             for name, values in versions.items()
             if len(values) > 1
         ]
     return made
 
 
-def _stale(records: Records, plan: Iterable[Record]) -> list[str]:
-    """One line per side and stage: how many of its records the configuration no longer asks for."""
+def _stale(records: Records, plan: Iterable[Planned]) -> list[Told]:
+    """One a side and stage: how many of its records the configuration no longer asks for."""
     items = list(plan)
     slots, wanted = {_slot(item) for item in items}, _wanted(items)
     old = (r for file, r in records.items() if _slot(r) in slots and not _is_wanted(file, r, wanted))
     counts = Counter(f"{record['side']}/{record['stage']}" for record in old)
-    return [
-        f"{where}: {count} measurements under other parameters than the configuration's"
-        for where, count in sorted(counts.items())
-    ]
+    return [told("other_parameters", where=where, count=count) for where, count in sorted(counts.items())]
 
 
-def _noisy(records: Records) -> list[str]:
-    """One line per side, stage and series: how many of its runs scatter, and how much."""
-    found: dict[str, list[float]] = {}
+def _noisy(records: Records) -> list[Told]:
+    """One a side, stage and series: how many of its runs scatter, and how much."""
+    found: dict[tuple[str, str], list[float]] = {}
     for record in records.values():
         for series in record["series"]:
             if (share := spread(series["samples_s"])) > NOISE_LIMIT:
-                found.setdefault(f"{record['side']}/{record['stage']}: {series['name']}", []).append(share)
+                found.setdefault((f"{record['side']}/{record['stage']}", series["name"]), []).append(share)
     return [
-        f"{where}: samples spread by up to {max(shares):.0%} of their median in {len(shares)} measurements"
-        for where, shares in sorted(found.items())
+        told("spread", where=where, series=series, share=max(shares), count=len(shares))
+        for (where, series), shares in sorted(found.items(), key=lambda item: ": ".join(item[0]))
     ]
 
 
-def _warned(records: Records) -> list[str]:
+def _warned(records: Records) -> list[Told]:
     """What preflight warned of before measuring, once a side, with the number of measurements it holds for."""
-    told = Counter(
+    heard = Counter(
         (record["side"], text) for record in records.values() for text in record["environment"].get("warnings", [])
     )
     return [
-        f"{side}: {text} ({count} measurement{'s' if count > 1 else ''})"
-        for (side, text), count in sorted(told.items())
-    ]
+        told("warned", side=side, text_of_it=text, count=count) if count > 1
+        else told("warned_once", side=side, text_of_it=text, count=count)
+        for (side, text), count in sorted(heard.items())
+    ]  # fmt: skip

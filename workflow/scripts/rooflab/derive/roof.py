@@ -1,19 +1,20 @@
-"""What bounds a point: launching, a memory tier or computing, and how fast the measured ceilings let it run.
+"""Where a point stands under its roof: what bounds it, and how fast the measured ceilings let it run.
 
 Attainable time = the longest of the launch floor of its way of launching, its bytes at the bandwidth of its tier and
-its FLOP at the compute ceiling of its dtype: the roofline with one more floor.
+its FLOP at the compute ceiling of its dtype: the roofline (Williams, Waterman, Patterson, CACM 52(4), 2009) with one
+more floor.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
+from rooflab.derive.evidence import facts
+from rooflab.record.types import Ceiling, Floor, Records
 from rooflab.theory.work import Work
-
-Ceiling = Mapping[str, Any]
 
 FAST_TIER = {"gpu": "L2", "cpu": "cache"}
 MAIN_TIER = {"gpu": "HBM", "cpu": "DRAM"}
+FAST_BYTES = {"gpu": "l2_bytes", "cpu": "llc_bytes"}
 
 
 @dataclass(frozen=True)
@@ -28,6 +29,62 @@ class Limit:
     spread: float
     source: str
     judged: bool = True
+
+
+@dataclass(frozen=True)
+class Way:
+    """How something was run: what it computes in (a dtype or variant; None where computing is no limit), whether its
+    working set was warm, who launched it and where the device was synchronised."""
+
+    variant: str | None
+    cache: str | None
+    launch: str
+    timing: str
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where some work stands: the tier that serves it, the ceilings and floor of its way, and the limit that binds."""
+
+    tier: str
+    compute: Ceiling | None
+    memory: Ceiling | None
+    floor: Floor | None
+    limit: Limit | None
+
+
+@dataclass(frozen=True)
+class Roof:
+    """The ceilings and launch floors of one side, and the largest buffer that its fast tier serves, bytes."""
+
+    side: str
+    ceilings: Sequence[Ceiling]
+    floors: Sequence[Floor]
+    fast_bytes: int | None
+
+    def place(self, work: Work, way: Way, working_set_bytes: int) -> Place:
+        """The place of `work` run that way."""
+        tier = tier_of(self.side, working_set_bytes, way.cache, self.fast_bytes)
+        compute = compute_ceiling(self.ceilings, self.side, way.variant) if way.variant else None
+        memory = memory_ceiling(self.ceilings, self.side, tier)
+        floor = launch_floor(self.floors, self.side, way.launch, way.timing)
+        return Place(tier, compute, memory, floor, binding(limits(work, tier, compute, memory, floor)))
+
+    def flop_per_s(self, variant: str) -> float | None:
+        """The compute ceiling of a dtype or variant."""
+        found = compute_ceiling(self.ceilings, self.side, variant)
+        return found["burst"] if found else None
+
+    def bytes_per_s(self) -> float | None:
+        """The ceiling of reads from main memory."""
+        found = memory_ceiling(self.ceilings, self.side, MAIN_TIER[self.side])
+        return found["burst"] if found else None
+
+
+def roof(records: Records, side: str, ceilings: Sequence[Ceiling], floors: Sequence[Floor]) -> Roof:
+    """The roof of one side of a session."""
+    known = facts(records, side) or {}
+    return Roof(side, ceilings, floors, reach(ceilings, side, FAST_TIER[side]) or known.get(FAST_BYTES[side]))
 
 
 def tier_of(side: str, working_set_bytes: int, cache: str | None, fast_bytes: int | None) -> str:
@@ -47,19 +104,22 @@ def compute_ceiling(ceilings: Iterable[Ceiling], side: str, variant: str) -> Cei
     return next((c for c in ceilings if (c["side"], c["kind"], c["variant"]) == (side, "compute", variant)), None)
 
 
+def slope(ceilings: Iterable[Ceiling], side: str, pattern: str) -> float | None:
+    """The bandwidth of one pattern of this side's memory, bytes/s; None where it was not measured."""
+    return next((c["burst"] for c in ceilings if (c["side"], c["pattern"]) == (side, pattern)), None)
+
+
 def reach(ceilings: Iterable[Ceiling], side: str, tier: str) -> int | None:
     """The largest buffer that a tier was seen to serve; None where no sweep was taken."""
     return next((c["reach_bytes"] for c in ceilings if (c["side"], c["tier"]) == (side, tier)), None)
 
 
-def launch_floor(floors: Iterable[Ceiling], side: str, launch: str, timing: str) -> Ceiling | None:
+def launch_floor(floors: Iterable[Floor], side: str, launch: str, timing: str) -> Floor | None:
     """The launch floor taken the same way as the point: from Python or a graph, synchronised each or in blocks."""
     return next((f for f in floors if (f["side"], f["launch"], f["timing"]) == (side, launch, timing)), None)
 
 
-def limits(
-    work: Work, tier: str, compute: Ceiling | None, memory: Ceiling | None, floor: Ceiling | None
-) -> list[Limit]:
+def limits(work: Work, tier: str, compute: Ceiling | None, memory: Ceiling | None, floor: Floor | None) -> list[Limit]:
     """The bounds that are known; a missing ceiling bounds nothing."""
     made = []
     if compute is not None:

@@ -3,60 +3,68 @@
 Nothing is interpolated: a step has a measured time only where every part of it was measured at that S and batch.
 """
 
-from collections import Counter
-from collections.abc import Iterable
-from typing import Any
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from typing import Literal
 
-from rooflab.derive.ceilings import fraction
-from rooflab.derive.evidence import Records, facts, measured
+from rooflab.derive.evidence import facts, measured
+from rooflab.derive.roof import Roof, roof
+from rooflab.derive.series import fraction
 from rooflab.derive.serving_points import (
-    Roof,
     Setting,
     attention_points,
     cache_arithmetic,
     other_points,
-    roof,
     stored_seconds,
     sweep_points,
     weighty_works,
 )
 from rooflab.plan.models import as_shipped, source_of
 from rooflab.plan.operators import sequences
-from rooflab.theory import step as model_theory
+from rooflab.record.types import Ceiling, Context, Floor, Gap, Json, Part, Records, Served, Step, Sweep
+from rooflab.theory import step as theory
 from rooflab.theory import storage
 from rooflab.theory.dtypes import dtype
 from rooflab.theory.geometry import Decoder, decoder
 from rooflab.theory.step import LEFT_OUT
 
-Record = dict[str, Any]
-
 MOST_BATCH = 1 << 16  # no batch beyond this is looked at
 
 
 def models(
-    records: Records, ceilings: list[Record], floors: list[Record], asked: Iterable[Record] = ()
-) -> list[Record]:
+    records: Records, ceilings: Sequence[Ceiling], floors: Sequence[Floor], asked: Iterable[Json] = ()
+) -> list[Served]:
     """One entry per model, dtype of weights and dtype of cache that the session's records speak of; a model that is `asked`
     for ({"name", "geometry", "contexts"}) is spoken of where its sizes were measured, under whatever name."""
-    over = roof(records, ceilings, floors)
+    over = roof(records, "gpu", ceilings, floors)
     memory = (facts(records, "gpu") or {}).get("memory_bytes")
     return [_model(setting, records, over, memory) for setting in _settings(records, asked)]
 
 
-def sweeps(records: Records, ceilings: list[Record], floors: list[Record]) -> list[Record]:
+def sweeps(records: Records, ceilings: Sequence[Ceiling], floors: Sequence[Floor]) -> list[Sweep]:
     """The measured curves up the slope, with their largest gap below min(slope, ceiling)."""
-    over, made = roof(records, ceilings, floors), []
+    over, made = roof(records, "gpu", ceilings, floors), list[Sweep]()
     for file, record in measured(records, "gpu", "sweep").items():
-        points = sweep_points(record, over)
-        judged = [p for p in points if p["fraction_of_attainable"] is not None]
-        worst = min(judged, key=lambda p: float(p["fraction_of_attainable"]), default=None)
-        gap = {key: worst[key] for key in ("batch", "intensity", "fraction_of_attainable")} if worst else None
-        head = {"dtype": record["spec"]["dtype"], "n": record["spec"]["n"], "k": record["spec"]["k"], "file": file}
-        made.append(head | {"points": points, "largest_gap": gap})
+        spec, points = record["spec"], sweep_points(record, over)
+        gaps: list[Gap] = [
+            {"batch": point["batch"], "intensity": point["intensity"], "fraction_of_attainable": share}
+            for point in points
+            if (share := point["fraction_of_attainable"]) is not None
+        ]
+        made.append(
+            {
+                "dtype": spec["dtype"],
+                "n": spec["n"],
+                "k": spec["k"],
+                "file": file,
+                "points": points,
+                "largest_gap": min(gaps, key=lambda gap: gap["fraction_of_attainable"], default=None),
+            }
+        )
     return made
 
 
-def _settings(records: Records, asked: Iterable[Record]) -> list[Setting]:
+def _settings(records: Records, asked: Iterable[Json]) -> list[Setting]:
     """Every combination of weights' and cache's dtype that both were measured in, by name."""
     specs = {stage: [r["spec"] for r in measured(records, "gpu", stage).values()] for stage in ("step", "attention")}
     kept: dict[str, tuple[Decoder, tuple[int, ...]]] = {}
@@ -71,31 +79,30 @@ def _settings(records: Records, asked: Iterable[Record]) -> list[Setting]:
     return made
 
 
-def _decoder(spec: Record) -> Decoder:
+def _decoder(spec: Json) -> Decoder:
     return decoder({**spec["geometry"], **spec.get("stored", {})})
 
 
-def _specs(records: Records, stage: str, setting: Setting, dtype_name: str) -> list[Record]:
+def _specs(records: Records, stage: str, setting: Setting, dtype_name: str) -> list[Json]:
     found = [record["spec"] for record in records.values() if record["stage"] == stage]
     return [spec for spec in found if setting.holds(spec) and spec["dtype"] == dtype_name]
 
 
-def _contexts(setting: Setting, specs: Iterable[Record]) -> list[int]:
+def _contexts(setting: Setting, specs: Iterable[Json]) -> list[int]:
     """The contexts with a row: those that are asked for and the model has, and those the measured caches were taken for."""
     taken = [context for spec in specs for context in spec.get("contexts", [spec["sequence"]])]
     wanted = sequences(setting.model, list(setting.asked)) if setting.asked else []
     return sorted({*taken, *wanted})
 
 
-def _model(setting: Setting, records: Records, over: Roof, memory: int | None) -> Record:
+def _model(setting: Setting, records: Records, over: Roof, memory: int | None) -> Served:
     model, cached = setting.model, _specs(records, "attention", setting, setting.kv_dtype)
     batches = sorted({spec["batch"] for spec in [*cached, *_specs(records, "step", setting, setting.dtype)]})
     contexts = _contexts(setting, cached)
-    lengths = sorted({each.length for context in contexts for each in model_theory.attentions(model, context, 1)})
+    lengths = sorted({each.length for context in contexts for each in theory.attentions(model, context, 1)})
     attention = [p for batch in batches for p in attention_points(setting, records, over, lengths, batch)]
     others = [p for batch in batches for p in other_points(setting, records, over, batch)]
-    steps = [_step(setting, attention, others, context, batch) for context in contexts for batch in batches]
-    weight_bytes = storage.weight_bytes(model, dtype(setting.dtype).bytes)
+    parts, weight_bytes = [*attention, *others], storage.weight_bytes(model, dtype(setting.dtype).bytes)
     return {
         "name": setting.name,
         "source": source_of(setting.name, model),
@@ -109,16 +116,16 @@ def _model(setting: Setting, records: Records, over: Roof, memory: int | None) -
         "contexts": [_context(setting, over, sequence, weight_bytes, memory) for sequence in contexts],
         "beyond_context": sorted(context for context in setting.asked if context not in contexts),
         "compute_bound_batch": _compute_bound_batch(setting, over, None),
-        "operators": [*attention, *others],
-        "steps": [_with_room(step, setting, over, weight_bytes, memory) for step in steps],
+        "operators": parts,
+        "steps": [_step(setting, over, parts, s, b, weight_bytes, memory) for s in contexts for b in batches],
         "left_out": list(LEFT_OUT),
     }
 
 
-def _context(setting: Setting, over: Roof, sequence: int, weight_bytes: int, memory: int | None) -> Record:
+def _context(setting: Setting, over: Roof, sequence: int, weight_bytes: int, memory: int | None) -> Context:
     """What a context of `sequence` tokens costs: cache per sequence, how many fit, and where the step turns."""
     per_sequence = _cache_bytes(setting, sequence)
-    windowed = {each.length for each in model_theory.attentions(setting.model, sequence, 1)} - {sequence}
+    windowed = {each.length for each in theory.attentions(setting.model, sequence, 1)} - {sequence}
     return {
         "sequence": sequence,
         "window_tokens": min(windowed, default=None),
@@ -130,31 +137,19 @@ def _context(setting: Setting, over: Roof, sequence: int, weight_bytes: int, mem
 
 def _cache_bytes(setting: Setting, sequence: int) -> int:
     element_bytes = storage.kv_element_bytes(setting.model, dtype(setting.kv_dtype).bytes)
-    return model_theory.cache_bytes(setting.model, sequence, element_bytes)
+    return theory.cache_bytes(setting.model, sequence, element_bytes)
 
 
-def _with_room(step: Record, setting: Setting, over: Roof, weight_bytes: int, memory: int | None) -> Record:
-    """With the memory it takes, and, for a quantized checkpoint, its time by the roof as stored."""
-    asked = weight_bytes + step["batch"] * _cache_bytes(setting, step["sequence"])
+def _step(
+    setting: Setting, over: Roof, parts: list[Part], sequence: int, batch: int, weight_bytes: int, memory: int | None
+) -> Step:
+    """All parts of one step summed: measured, by the roof, and, for a quantized checkpoint, by the roof as stored."""
+    counted = _counted(setting, [part for part in parts if part["batch"] == batch], sequence, batch)
+    missing = sorted({part["part"] for part, _ in counted if part["median_s"] is None})
+    measured_s = None if missing else _summed(counted, "median_s")
+    attainable_s = _summed(counted, "attainable_s")
     is_quantized = setting.model.quantization is not None
-    stored_s = stored_seconds(setting, over, step["sequence"], step["batch"]) if is_quantized else None
-    fits = None if memory is None else asked <= memory
-    return step | {"stored_attainable_s": stored_s, "memory_bytes_asked": asked, "fits": fits}
-
-
-def _step(setting: Setting, attention: list[Record], others: list[Record], sequence: int, batch: int) -> Record:
-    """All parts of one step summed: measured, and by the roof."""
-    counted = [
-        (point, each.count)
-        for each in model_theory.attentions(setting.model, sequence, batch)
-        for point in attention
-        if (point["length"], point["batch"]) == (each.length, batch)
-    ]
-    counted += [(point, point["count"]) for point in others if point["batch"] == batch]
-    missing = sorted({p["part"] for p, _ in counted if p["median_s"] is None})
-    measured_s = None if missing else sum(p["median_s"] * count for p, count in counted)
-    known = all(p["attainable_s"] is not None for p, _ in counted)
-    attainable_s = sum(p["attainable_s"] * count for p, count in counted) if known else None
+    asked = weight_bytes + batch * _cache_bytes(setting, sequence)
     return {
         "sequence": sequence,
         "batch": batch,
@@ -163,24 +158,43 @@ def _step(setting: Setting, attention: list[Record], others: list[Record], seque
         "tokens_per_s": batch / measured_s if measured_s else None,
         "attainable_tokens_per_s": batch / attainable_s if attainable_s else None,
         "fraction_of_attainable": fraction(attainable_s, measured_s),
-        "bound_by": _largest_bound(counted) if known else None,
+        "bound_by": _largest_bound(counted) if attainable_s is not None else None,
         "attention_share": _attention_share(counted, measured_s),
         "missing": missing,
+        "stored_attainable_s": stored_seconds(setting, over, sequence, batch) if is_quantized else None,
+        "memory_bytes_asked": asked,
+        "fits": None if memory is None else asked <= memory,
     }
 
 
-def _largest_bound(counted: Iterable[tuple[Record, int]]) -> str | None:
+def _counted(setting: Setting, parts: list[Part], sequence: int, batch: int) -> list[tuple[Part, int]]:
+    """The parts of one step with how often each occurs: attention by its lengths of cache, then the others."""
+    attention = [
+        (part, each.count)
+        for each in theory.attentions(setting.model, sequence, batch)
+        for part in parts
+        if part["length"] == each.length
+    ]
+    return attention + [(part, part["count"]) for part in parts if part["length"] is None and part["count"] is not None]
+
+
+def _summed(counted: Iterable[tuple[Part, int]], field: Literal["median_s", "attainable_s"]) -> float | None:
+    """Seconds of all parts; None where one is not known."""
+    seconds = [None if (each := part[field]) is None else each * count for part, count in counted]
+    return None if None in seconds else float(sum(filter(None, seconds)))
+
+
+def _largest_bound(counted: Iterable[tuple[Part, int]]) -> str | None:
     """The bound that takes the largest part of the attainable time."""
-    seconds: Counter[str] = Counter()
-    for point, count in counted:
-        seconds[point["bound_by"]] += point["attainable_s"] * count
+    seconds: dict[str, float] = defaultdict(float)
+    for part, count in counted:
+        seconds[str(part["bound_by"])] += (part["attainable_s"] or 0.0) * count
     return max(seconds, key=lambda bound: seconds[bound], default=None)
 
 
-def _attention_share(counted: Iterable[tuple[Record, int]], measured_s: float | None) -> float | None:
-    if not measured_s:
-        return None
-    return float(sum(p["median_s"] * count for p, count in counted if p["kind"] == "attention") / measured_s)
+def _attention_share(counted: Iterable[tuple[Part, int]], measured_s: float | None) -> float | None:
+    spent = _summed([(part, count) for part, count in counted if part["kind"] == "attention"], "median_s")
+    return fraction(spent, measured_s)
 
 
 def _compute_bound_batch(setting: Setting, over: Roof, sequence: int | None) -> int | None:

@@ -1,48 +1,17 @@
 """Each part of a model's decode step against its roof: what was measured, what is attainable, and what bounds it."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from rooflab.derive import roof as regimes
-from rooflab.derive.ceilings import fraction, refuted, seconds_per_launch, verified
-from rooflab.derive.evidence import Records, facts, measured
+from rooflab.derive.evidence import measured
+from rooflab.derive.roof import Limit, Roof, Way
+from rooflab.derive.series import fraction, median_s, refuted, verified
+from rooflab.record.types import Json, Part, PlacedPart, Record, Records, Series, Walked
 from rooflab.theory import step, storage
 from rooflab.theory.dtypes import dtype, result_bytes
 from rooflab.theory.geometry import Decoder
-from rooflab.theory.quantiles import median
 from rooflab.theory.work import Work
-
-Record = dict[str, Any]
-
-# what computes on operands that are stored in another format, and what a product's result is stored in
-
-
-@dataclass(frozen=True)
-class Roof:
-    """The ceilings of a session's GPU, and the facts that say which of them holds."""
-
-    ceilings: list[Record]
-    floors: list[Record]
-    l2_bytes: int | None  # the largest buffer that L2 serves
-
-    def limit(self, work: Work, arithmetic: str | None, warm: bool) -> tuple[str, regimes.Limit | None]:
-        """The tier that serves `work`, and what sets its shortest time; launched by a graph among many others."""
-        tier = regimes.tier_of("gpu", work.bytes, "warm" if warm else "cold", self.l2_bytes)
-        compute = regimes.compute_ceiling(self.ceilings, "gpu", arithmetic) if arithmetic else None
-        memory = regimes.memory_ceiling(self.ceilings, "gpu", tier)
-        floor = regimes.launch_floor(self.floors, "gpu", "graph", "graph")
-        return tier, regimes.binding(regimes.limits(work, tier, compute, memory, floor))
-
-    def flop_per_s(self, arithmetic: str) -> float | None:
-        """The compute ceiling of a dtype."""
-        found = regimes.compute_ceiling(self.ceilings, "gpu", arithmetic)
-        return float(found["burst"]) if found else None
-
-    def bytes_per_s(self) -> float | None:
-        """The ceiling of reads from main memory."""
-        found = regimes.memory_ceiling(self.ceilings, "gpu", "HBM")
-        return float(found["burst"]) if found else None
 
 
 @dataclass(frozen=True)
@@ -56,45 +25,52 @@ class Setting:
     kv_dtype: str
     asked: tuple[int, ...] = ()
 
-    def holds(self, spec: Mapping[str, Any]) -> bool:
+    def holds(self, spec: Json) -> bool:
         """Whether a record's spec is about these sizes, under whatever name."""
         return bool(spec["geometry"] == self.model.timed())
 
 
-def roof(records: Records, ceilings: list[Record], floors: list[Record]) -> Roof:
-    """The roof of a session."""
-    l2_bytes = regimes.reach(ceilings, "gpu", "L2") or (facts(records, "gpu") or {}).get("l2_bytes")
-    return Roof(ceilings, floors, l2_bytes)
-
-
-def attention_points(setting: Setting, records: Records, over: Roof, lengths: list[int], batch: int) -> list[Record]:
+def attention_points(setting: Setting, records: Records, over: Roof, lengths: list[int], batch: int) -> list[Part]:
     """One layer's attention at each length of cache."""
     taken = {
         (record["spec"]["sequence"], record["spec"]["batch"]): (file, record)
         for file, record in measured(records, "gpu", "attention").items()
         if setting.holds(record["spec"]) and record["spec"]["dtype"] == setting.kv_dtype
     }
-    made = []
+    made: list[Part] = []
     for length in lengths:
         work = step.attention_work(setting.model, batch, length, dtype(setting.kv_dtype).bytes)
         file, record = taken.get((length, batch), (None, None))
         series = record["series"][0] if record else None
-        arithmetic = cache_arithmetic(setting.kv_dtype)
-        head = {"part": "attention", "kind": "attention", "batch": batch, "length": length}
-        head["count"] = None if setting.model.window else setting.model.layers
-        made.append(head | _placed(work, series, file, over, arithmetic, warm=False))
+        made.append(
+            {
+                "part": "attention",
+                "kind": "attention",
+                "batch": batch,
+                "length": length,
+                "count": None if setting.model.window else setting.model.layers,
+                **_placed(work, series, file, over, cache_arithmetic(setting.kv_dtype)),
+            }
+        )
     return made
 
 
-def other_points(setting: Setting, records: Records, over: Roof, batch: int) -> list[Record]:
+def other_points(setting: Setting, records: Records, over: Roof, batch: int) -> list[Part]:
     """Every product and element-wise kernel of a step at `batch`."""
     file, series = _step_series(setting, records, batch)
-    made = []
+    made: list[Part] = []
     for part, work, arithmetic in _other_parts(setting, batch):
-        kind = "product" if arithmetic else "elementwise"
-        head = {"part": part.part, "kind": kind, "batch": batch, "length": None, "count": part.count}
         found = series.get(part.part)
-        made.append(head | _placed(work, found, file if found else None, over, arithmetic, warm=arithmetic is None))
+        made.append(
+            {
+                "part": part.part,
+                "kind": "product" if arithmetic else "elementwise",
+                "batch": batch,
+                "length": None,
+                "count": part.count,
+                **_placed(work, found, file if found else None, over, arithmetic),
+            }
+        )
     return made
 
 
@@ -113,7 +89,7 @@ def stored_seconds(setting: Setting, over: Roof, sequence: int, batch: int) -> f
     Products are computed in the checkpoint's format where it quantizes the activations too, else in the dtype of serving."""
     seconds = 0.0
     for part, work, arithmetic in stored_parts(setting, sequence, batch):
-        _, limit = over.limit(work, arithmetic, warm=arithmetic is None)
+        limit = part_limit(work, over, arithmetic)
         if limit is None or (arithmetic and over.flop_per_s(arithmetic) is None):
             return None
         seconds += part.count * limit.seconds
@@ -148,6 +124,18 @@ def cache_arithmetic(kv_dtype: str) -> str:
     return dtype(kv_dtype).arithmetic
 
 
+def sweep_points(record: Record, over: Roof) -> list[Walked]:
+    """The measured walk up the slope, one point per batch; weights come from main memory at each of them."""
+    spec = record["spec"]
+    size, made = dtype(spec["dtype"]).bytes, list[Walked]()
+    for series in record["series"]:
+        batch = int(series["name"].removeprefix("m"))
+        product = step.Product("projection", batch, spec["n"], spec["k"], 1)
+        work = product.work(size, result_bytes(spec["dtype"]))
+        made.append({"batch": batch, **_placed(work, series, None, over, spec["dtype"])})
+    return sorted(made, key=lambda point: point["batch"])
+
+
 def _other_parts(setting: Setting, batch: int) -> Iterator[tuple[Any, Work, str | None]]:
     size = dtype(setting.dtype).bytes
     for product in step.products(setting.model, batch):
@@ -157,7 +145,7 @@ def _other_parts(setting: Setting, batch: int) -> Iterator[tuple[Any, Work, str 
         yield kernel, kernel.work(between), None
 
 
-def _step_series(setting: Setting, records: Records, batch: int) -> tuple[str | None, dict[str, Record]]:
+def _step_series(setting: Setting, records: Records, batch: int) -> tuple[str | None, dict[str, Series]]:
     for file, record in measured(records, "gpu", "step").items():
         spec = record["spec"]
         if setting.holds(spec) and (spec["dtype"], spec["batch"]) == (setting.dtype, batch):
@@ -165,13 +153,22 @@ def _step_series(setting: Setting, records: Records, batch: int) -> tuple[str | 
     return None, {}
 
 
-def _placed(
-    work: Work, series: Mapping[str, Any] | None, file: str | None, over: Roof, arithmetic: str | None, warm: bool
-) -> Record:
-    tier, limit = over.limit(work, arithmetic, warm)
-    usable = series is not None and not refuted(series)
-    middle = median(seconds_per_launch(series)) if usable and series is not None else None
-    attainable_s = limit.seconds if limit else None
+def _way(arithmetic: str | None) -> Way:
+    """A graph among many others; what computes reads weights or a cache that are cold, what does not, its neighbour's
+    result."""
+    return Way(arithmetic, "cold" if arithmetic else "warm", "graph", "graph")
+
+
+def part_limit(work: Work, over: Roof, arithmetic: str | None) -> Limit | None:
+    """What sets the shortest time of a part; None where no ceiling is known."""
+    return over.place(work, _way(arithmetic), work.bytes).limit
+
+
+def _placed(work: Work, series: Series | None, file: str | None, over: Roof, arithmetic: str | None) -> PlacedPart:
+    """A part under its roof; a result that is wrong is not measured."""
+    place = over.place(work, _way(arithmetic), work.bytes)
+    middle = median_s(series) if series is not None and not refuted(series) else None
+    attainable_s = place.limit.seconds if place.limit else None
     return {
         "flop": work.flop,
         "bytes": work.bytes,
@@ -181,22 +178,9 @@ def _placed(
         "attainable_s": attainable_s,
         "attainable_flop_per_s": work.flop / attainable_s if attainable_s else None,
         "fraction_of_attainable": fraction(attainable_s, middle),
-        "bound_by": limit.bound if limit else None,
-        "tier": tier,
+        "bound_by": place.limit.bound if place.limit else None,
+        "tier": place.tier,
         "implementation": series["implementation"] if series else None,
         "verified": bool(series and verified(series)),
         "file": file,
     }
-
-
-def sweep_points(record: Record, over: Roof) -> list[Record]:
-    """The measured walk up the slope, one point per batch; weights come from main memory at each of them."""
-    spec, made = record["spec"], []
-    size = dtype(spec["dtype"]).bytes
-    for series in record["series"]:
-        batch = int(series["name"].removeprefix("m"))
-        product = step.Product("projection", batch, spec["n"], spec["k"], 1)
-        work = product.work(size, result_bytes(spec["dtype"]))
-        head = {"batch": batch}
-        made.append(head | _placed(work, series, None, over, spec["dtype"], warm=False))
-    return sorted(made, key=lambda point: int(point["batch"]))

@@ -6,7 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from rooflab.explain import model_line, terminal, text_roofline
+from rooflab.look.voice import Voice
 
+ENGLISH = Voice("en")
 MARK = {"pass": "pass", "fail": "FAIL", "not applicable": "n/a "}
 
 
@@ -64,9 +66,10 @@ def closing_line(record: dict[str, Any]) -> str:
 
 
 def _check(check: dict[str, Any]) -> str:
-    told = check["reason"] if check["status"] == "not applicable" else _value(check)
-    advice = f"; {check['advice']}" if check["status"] == "fail" and check["advice"] else ""
-    return f"  {MARK[check['status']]}  {check['title']}: {told}{advice}"
+    told = ENGLISH.reason(check["reason"]) if check["status"] == "not applicable" else _value(check)
+    advice = f"; {ENGLISH.reason(check['advice'])}" if check["advice"] else ""
+    title = ENGLISH.say(f"check.{check['name']}")
+    return f"  {MARK[check['status']]}  {title}: {told}{advice}"
 
 
 def _value(check: dict[str, Any]) -> str:

@@ -33,22 +33,24 @@ def notes(roofline: Record, voice: Voice) -> str:
 
 def _holes(part: str, holes: list[Record], voice: Voice) -> list[str]:
     own = [hole for hole in holes if (hole["stage"] if hole["stage"] in ("gemm", "decode") else "cpu") == part]
-    alike: dict[tuple[str, str | None], list[str]] = {}
+    alike: dict[tuple[str, str], list[str]] = {}
     for hole in own:
-        alike.setdefault((hole["status"], hole["reason"]), []).append(f"{hole['side'].upper()} {hole['name']}")
+        alike.setdefault((hole["status"], voice.reason(hole["reason"])), []).append(
+            f"{hole['side'].upper()} {hole['name']}"
+        )
     said = [_hole(names, status, reason, voice) for (status, reason), names in alike.items()]
     return [voice.say("prose.holes", count=len(own), items="; ".join(said))] if said else []
 
 
-def _hole(names: list[str], status: str, reason: str | None, voice: Voice) -> str:
+def _hole(names: list[str], status: str, reason: str, voice: Voice) -> str:
     """Measurements that are absent for one reason, the first few by name."""
     shown, rest = names[:HOLES_SHOWN], len(names) - HOLES_SHOWN
     if rest > 0:
         shown.append(voice.say("prose.more_holes", count=rest))
     given = {"names": ", ".join(shown), "status": voice.say(f"status.{status}")}
-    if reason is None or status == "missing":
+    if not reason or status == "missing":
         return voice.say("prose.hole", **given)
-    return voice.say("prose.hole_because", reason=voice.reason(reason), **given)
+    return voice.say("prose.hole_because", reason=reason, **given)
 
 
 def _failed(checks: list[Record], voice: Voice) -> list[str]:
@@ -56,7 +58,7 @@ def _failed(checks: list[Record], voice: Voice) -> list[str]:
         voice.say(
             "prose.failed_check",
             title=voice.say(f"check.{check['name']}"),
-            reason=voice.reason(check["reason"] or check["title"]),
+            reason=voice.reason(check["reason"]),
         )
         for check in checks
         if check["status"] == "fail"

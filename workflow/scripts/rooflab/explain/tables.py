@@ -4,7 +4,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from rooflab.look.catalogue import texts
 from rooflab.look.style import Record, ceiling_name, format_of
 from rooflab.look.voice import Voice
 
@@ -135,16 +134,15 @@ def checks(manifest: Record, voice: Voice) -> Table:
     """The stop conditions."""
     rows = [
         [check_title(c, voice), voice.say(f"check.{c['status']}"), plain(c["value"], voice), plain(c["limit"], voice),
-         "; ".join(part for part in (c["reason"], c["advice"]) if part)]
+         voice.reason([*c["reason"], *c["advice"]])]
         for c in manifest["checks"]
     ]  # fmt: skip
     return table(voice, "checks", "check status value limit advice", rows)
 
 
 def check_title(check: Record, voice: Voice) -> Cell:
-    """What a check asks for, in the language of the page where the catalogue has it."""
-    key = f"check.{check['name']}"
-    return voice.say(key) if key in texts() else str(check["title"])
+    """What a check asks for."""
+    return voice.say(f"check.{check['name']}")
 
 
 def paid(manifest: Record, voice: Voice) -> Table:

@@ -10,13 +10,13 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from rooflab.derive.document import ROOFLINE_VERSION
 from rooflab.record import ledger
 from rooflab.record.records import RecordError, read_record
 from rooflab.theory.quantiles import median
 
 Record = dict[str, Any]
 
-ROOFLINE_VERSION = 1
 KEPT_OF_CEILING = (
     "id", "kind", "label", "dtype", "variant", "pattern", "tier", "burst", "sustained", "unit_of_value", "file",
 )  # fmt: skip
@@ -108,14 +108,22 @@ def session(folder: Path, roofline: Mapping[str, Any], price_usd_per_hour: float
         figures = [*_ceiling_figures(ceilings), *_decode_figures(points)]
         tops = [{key: each.get(key) for key in KEPT_OF_CEILING} for each in ceilings]
         steps = [{key: each[key] for key in KEPT_OF_POINT} for each in points if each["operator"] == "decode_attention"]
-        paid = dict(roofline["paid"])
     except (KeyError, TypeError, AttributeError, ZeroDivisionError) as error:
         raise Broken(
             f"roofline.json is not what the model writes ({type(error).__name__}: {error}): remove it, then snakemake report"
         ) from error
     when = device.get("measured_at") or _first_start(folder, side)
     return Session(
-        folder.name, folder, side, device, when, {f.id: f for f in figures}, tops, steps, price_usd_per_hour, paid
+        folder.name,
+        folder,
+        side,
+        device,
+        when,
+        {f.id: f for f in figures},
+        tops,
+        steps,
+        price_usd_per_hour,
+        _paid(folder),
     )
 
 
@@ -164,6 +172,12 @@ def _first_start(folder: Path, side: str) -> str:
         except RecordError:
             continue
     return min(starts, default="")
+
+
+def _paid(folder: Path) -> Record:
+    """Wall seconds of all runs of a session, and dollars at the price in force then."""
+    known = ledger.summary(folder / "ledger.jsonl")
+    return {"seconds": known["paid_s"], "usd": known["usd"]}
 
 
 def price(folder: Path, given: Mapping[str, float]) -> float | None:

@@ -23,6 +23,7 @@ UNITS = {
     "hertz": words.hertz,
     "watts": words.watts,
     "percent": words.percent,
+    "hundredths": words.hundredths,
     "times": words.times,
     "intensity": words.intensity,
     "significant": words.significant,
@@ -66,16 +67,11 @@ class Voice:
         return f"{', '.join(items[:-1])}{' and ' if self.language == 'en' else spanish}{items[-1]}"
 
     def reason(self, said: Said) -> str:
-        """What the derivation says: a code with its values, the text of `model.<code>`; or several such.
-
-        A sentence that a record or a table holds, as text or under the code "quoted", is quoted as it stands there.
-        """
+        """What the derivation says, {"code", "values"}, or several such; a machine's own words are quoted."""
         if isinstance(said, str):
             return self._quoted(said)
         if isinstance(said, Mapping):
-            if said["code"] == "quoted":
-                return self._quoted(said["values"]["text"])
-            return self.say(f"model.{said['code']}", **said["values"])
+            return self.say(f"said.{said['code']}", **said["values"])
         return "; ".join(self.reason(each) for each in said or [])
 
     def _quoted(self, sentence: str) -> str:
@@ -113,4 +109,4 @@ class _Filling(Formatter):
     def format_field(self, value: Any, format_spec: str) -> str:
         if format_spec:
             return self.voice.number(value, format_spec)
-        return self.voice.listed([str(each) for each in value]) if isinstance(value, list) else str(value)
+        return ", ".join(map(str, value)) if isinstance(value, list) else str(value)

@@ -61,6 +61,11 @@ def percent(fraction: float) -> str:
     return f"{significant(fraction * 100)} %"
 
 
+def hundredths(fraction: float) -> str:
+    """A fraction in whole hundredths, without a sign: 0.813 → 81."""
+    return f"{fraction * 100:.0f}"
+
+
 def times(ratio: float) -> str:
     """A ratio: 12.3×."""
     return f"{significant(ratio)}×"

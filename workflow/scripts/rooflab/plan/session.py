@@ -23,6 +23,11 @@ def names(results: Path) -> set[str]:
     return found - odd
 
 
+def gpu_names(results: Path, but: str) -> list[str]:
+    """The sessions other than `but` that hold records of a GPU."""
+    return sorted(name for name in names(results) - {but} if (results / name / "gpu").is_dir())
+
+
 @cache
 def _tell_once(*odd: str) -> None:
     for name in odd:

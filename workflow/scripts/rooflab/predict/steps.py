@@ -5,7 +5,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from rooflab.derive.serving_points import Roof, Setting, stored_parts
+from rooflab.derive.roof import Roof, reach
+from rooflab.derive.serving_points import Setting, part_limit, stored_parts
 from rooflab.predict.shapes import Shape, expected_loss
 from rooflab.theory.step import CachedAttention
 
@@ -27,8 +28,8 @@ class Card:
 def roof_of(roofline: Mapping[str, Any]) -> Roof:
     """The roof that a session's roofline.json holds."""
     device = roofline["devices"]["gpu"] or {}
-    reaches = [c["reach_bytes"] for c in roofline["ceilings"] if (c["side"], c["tier"]) == ("gpu", "L2")]
-    return Roof(roofline["ceilings"], roofline["floors"], next(iter(reaches), None) or device.get("l2_bytes"))
+    ceilings = roofline["ceilings"]
+    return Roof("gpu", ceilings, roofline["floors"], reach(ceilings, "gpu", "L2") or device.get("l2_bytes"))
 
 
 def step(setting: Setting, card: Card, sequence: int, batch: int) -> Record | None:
@@ -54,7 +55,7 @@ def step(setting: Setting, card: Card, sequence: int, batch: int) -> Record | No
 def _parts(setting: Setting, over: Roof, sequence: int, batch: int) -> Iterator[tuple[Shape, int, Any]]:
     """Every part as a shape, how often a step has it, and its limit; None for one whose ceiling was not measured."""
     for part, work, arithmetic in stored_parts(setting, sequence, batch):
-        _, limit = over.limit(work, arithmetic, warm=arithmetic is None)
+        limit = part_limit(work, over, arithmetic)
         if arithmetic and over.flop_per_s(arithmetic) is None or over.bytes_per_s() is None:
             limit = None
         product = "elementwise" if arithmetic is None else "product"

@@ -18,14 +18,14 @@ WORDS = ("rooflab/explain", "rooflab/look", "rooflab/record/publish.py", "roofla
 PICTURES = ("rooflab/draw", "rooflab/look", "rooflab/record/publish.py", "rooflab/data/texts_*.yaml")
 # A folder means all that lies in it; an edit in machine/, measure/, cost/, fleet/, run/ or paid/ redoes no file.
 CODE: dict[str, tuple[str, ...]] = {
-    "device_query": ("free/device_query.py", "free/roofline.py", *DERIVATION),
-    "peak_flops_summary": ("free/peak_flops_summary.py", "free/roofline.py", *DERIVATION),
-    "roofline": ("free/roofline.py", *DERIVATION),
+    "device_query": ("free/device_query.py", "free/inputs.py", *DERIVATION),
+    "peak_flops_summary": ("free/peak_flops_summary.py", "free/inputs.py", *DERIVATION),
+    "roofline": ("free/roofline.py", "free/inputs.py", *DERIVATION),
     "draw": ("free/plot.py", *PICTURES),
     "model_chart": ("free/model_chart.py", *PICTURES),
     "interpretation": ("free/interpretation.py", *WORDS),
     "model_table": ("free/model_table.py", *WORDS),
-    "manifest": ("free/manifest.py", "free/roofline.py", *DERIVATION),
+    "manifest": ("free/manifest.py", "free/inputs.py", *DERIVATION),
     "report_html": ("free/report_html.py", *WORDS, "rooflab/data/report.*"),
 }
 

@@ -161,6 +161,10 @@ class Targets:
         """What the config wants to know of its models."""
         return json.dumps(operators.asked(self.config))
 
+    def gpu_sessions_beside(self, wc: Any) -> list[str]:
+        """The other sessions of results/ that hold records of a GPU: a CPU's prose names them."""
+        return session.gpu_names(self.results, but=wc.session)
+
     def models_foretold(self) -> str:
         """What the config wants to know of models on cards that measured others."""
         return json.dumps(operators.foretold(self.config))

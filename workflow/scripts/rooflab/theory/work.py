@@ -1,4 +1,4 @@
-"""How many FLOP and bytes an operation needs, and how fast the roofline lets it run. Arithmetic only.
+"""How many FLOP and bytes an operation needs, and where two ceilings of the roofline meet. Arithmetic only.
 
 Roofline: S. Williams, A. Waterman, D. Patterson, "Roofline: an insightful visual performance model for multicore
 architectures", Communications of the ACM 52(4), 2009. A fused multiply-add counts as 2 FLOP.
@@ -88,36 +88,10 @@ def decode_attention(batch: int, query_heads: int, kv_heads: int, sequence: int,
     return Work(4 * query_heads * rows, 2 * kv_heads * rows * kv_bytes)
 
 
-def attainable(intensity: float, flop_per_s: float, bytes_per_s: float) -> float:
-    """Attainable FLOP/s at `intensity` FLOP/byte under a compute and a memory ceiling: min(P, I * B)."""
-    _require_positive(flop_per_s=flop_per_s, bytes_per_s=bytes_per_s)
-    if not intensity >= 0:
-        raise ValueError(f"intensity is {intensity}: expected FLOP/byte, 0 or more")
-    return min(flop_per_s, intensity * bytes_per_s)
-
-
 def ridge_point(flop_per_s: float, bytes_per_s: float) -> float:
     """Intensity in FLOP/byte at which the memory ceiling meets the compute ceiling: P / B."""
     _require_positive(flop_per_s=flop_per_s, bytes_per_s=bytes_per_s)
     return flop_per_s / bytes_per_s
-
-
-def attainable_s(work: Work, flop_per_s: float, bytes_per_s: float, floor_s: float = 0.0) -> float:
-    """Shortest time in seconds for `work`: the longest of computing, moving and the launch floor `floor_s`."""
-    return max(_times_s(work, flop_per_s, bytes_per_s, floor_s).values())
-
-
-def bound_by(work: Work, flop_per_s: float, bytes_per_s: float, floor_s: float = 0.0) -> str:
-    """Which of "compute", "memory", "launch" sets `attainable_s`; a tie goes to the one named first here."""
-    times_s = _times_s(work, flop_per_s, bytes_per_s, floor_s)
-    return max(times_s, key=lambda bound: times_s[bound])
-
-
-def _times_s(work: Work, flop_per_s: float, bytes_per_s: float, floor_s: float) -> dict[str, float]:
-    _require_positive(flop_per_s=flop_per_s, bytes_per_s=bytes_per_s)
-    if not floor_s >= 0:
-        raise ValueError(f"floor_s is {floor_s}: expected seconds, 0 or more")
-    return {"compute": work.flop / flop_per_s, "memory": work.bytes / bytes_per_s, "launch": floor_s}
 
 
 def _require_positive(**values: float) -> None:

@@ -1,0 +1,83 @@
+"""The derivation: from the records of a session to `roofline.json`, the only input of the picture and the prose."""
+
+from collections.abc import Iterable, Sequence
+
+from rooflab.derive.answers import answers
+from rooflab.derive.ceilings import all_ceilings, uneven_loads
+from rooflab.derive.checks import measured_checks
+from rooflab.derive.evidence import facts, holes, main_side, measured, notes, select
+from rooflab.derive.floors import launch_floors
+from rooflab.derive.points import all_points
+from rooflab.derive.serving import models, sweeps
+from rooflab.record.types import Ceiling, Json, Planned, Records, Ridge, Roofline
+from rooflab.theory import work
+
+# Format history. 1: first format; 2: reasons, notes and advice as codes with values, without what was paid.
+ROOFLINE_VERSION = 2
+SUMMARY = {
+    "gpu": ("name", "uuid", "compute_capability", "sm_count", "memory_bytes", "l2_bytes", "mig", "power_limit_w"),
+    "cpu": ("name", "cores_physical", "threads", "simd", "clock_hz_max", "llc_bytes", "dram_bytes"),
+}
+
+
+def roofline(
+    session: str,
+    records: Records,
+    plan: Sequence[Planned],
+    gpu_sessions: Sequence[str] = (),
+    cpu_ceilings: Sequence[Ceiling] = (),
+    asked: Sequence[Json] = (),
+) -> Roofline:
+    """Everything the picture and the prose may say of a session, by its records and plan; SI base units throughout.
+
+    Any subset of records will do, even none: what is absent stands under `holes`. `gpu_sessions`: names of the GPU
+    sessions beside it. `cpu_ceilings`: a CPU roofline given instead of records. `asked`: the models of the config,
+    [{"name", "geometry", "contexts"}].
+    """
+    used = select(records, plan)
+    side = main_side(used, plan)
+    ceilings = sorted([*all_ceilings(used), *cpu_ceilings], key=lambda ceiling: ceiling["id"])
+    floors = launch_floors(used)
+    points = all_points(used, ceilings, floors)
+    return {
+        "schema": "roofline",
+        "schema_version": ROOFLINE_VERSION,
+        "session": session,
+        "main_side": side,
+        "generated_from": [{"file": file, "sha256": record["sha256"]} for file, record in used.items()],
+        "devices": {each: _device(used, each) for each in ("gpu", "cpu")},
+        "ceilings": ceilings,
+        "floors": floors,
+        "points": points,
+        "ridge_points": ridge_points(ceilings),
+        "models": models(used, ceilings, floors, asked),
+        "sweeps": sweeps(used, ceilings, floors),
+        "holes": holes(used, plan),
+        "checks": measured_checks(used, points, side),
+        "answers": answers(used, ceilings, floors, points, side, gpu_sessions),
+        "notes": [*notes(used, plan), *uneven_loads(used)],
+    }
+
+
+def ridge_points(ceilings: Iterable[Ceiling]) -> list[Ridge]:
+    """Where each compute ceiling meets each memory slope of its side, FLOP/byte."""
+    known = list(ceilings)
+    return [
+        {
+            "ceiling": top["id"],
+            "slope": slope["id"],
+            "intensity": work.ridge_point(top["burst"], slope["burst"]),
+            "flop_per_s": top["burst"],
+        }
+        for top in known
+        for slope in known
+        if top["kind"] == "compute" and slope["kind"] == "memory" and top["side"] == slope["side"]
+    ]
+
+
+def _device(records: Records, side: str) -> Json | None:
+    known = facts(records, side)
+    if known is None:
+        return None
+    [found] = measured(records, side, "device").values()
+    return {name: known.get(name) for name in SUMMARY[side]} | {"measured_at": found["started_at"]}

@@ -1,0 +1,67 @@
+"""A timed series: seconds of each launch, their percentiles, what was verified, and what the chip said meanwhile."""
+
+from typing import TypedDict
+
+from rooflab.record.types import Record, Series
+from rooflab.theory.quantiles import median, percentile
+
+POWER_CAP = "swpowercap"
+
+
+class Times(TypedDict):
+    """Order statistics of one launch, seconds."""
+
+    median_s: float
+    p10_s: float
+    p90_s: float
+
+
+def seconds_per_launch(series: Series) -> list[float]:
+    """The samples of a series divided by the launches each of them holds, seconds."""
+    return [sample / series["iterations_per_sample"] for sample in series["samples_s"]]
+
+
+def median_s(series: Series) -> float:
+    """The median launch, seconds."""
+    return median(seconds_per_launch(series))
+
+
+def times(series: Series) -> Times:
+    """Median, 10th and 90th percentile of one launch, seconds."""
+    seconds = seconds_per_launch(series)
+    return {"median_s": median(seconds), "p10_s": percentile(seconds, 10), "p90_s": percentile(seconds, 90)}
+
+
+def rate_spread(series: Series, amount: float) -> list[float]:
+    """`amount` (FLOP or bytes of a launch) over the 90th and over the 10th percentile: the slow end first."""
+    known = times(series)
+    return [amount / known["p90_s"], amount / known["p10_s"]]
+
+
+def named(record: Record, name: str) -> Series | None:
+    """The series of a record with that name."""
+    return next((series for series in record["series"] if series["name"] == name), None)
+
+
+def verified(series: Series) -> bool:
+    """Whether the result of what was timed was compared with float64 and lay within its tolerance."""
+    error, tolerance = series["relative_error"], series["tolerance"]
+    return error is not None and tolerance is not None and error <= tolerance
+
+
+def refuted(series: Series) -> bool:
+    """Whether the comparison was made and failed."""
+    return series["relative_error"] is not None and not verified(series)
+
+
+def is_power_capped(series: Series) -> bool | None:
+    """Whether the power limit held the clocks down under load; None where the chip does not say."""
+    reasons = series["chip"]["during"].get("throttle_reasons")
+    if reasons is None:
+        return None
+    return any(POWER_CAP in "".join(filter(str.isalnum, str(reason))).lower() for reason in reasons)
+
+
+def fraction(value: float | None, whole: float | None) -> float | None:
+    """value / whole, None where either is unknown."""
+    return value / whole if value is not None and whole else None
