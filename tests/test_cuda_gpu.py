@@ -9,11 +9,13 @@ import numpy as np
 import pytest
 from rooflab.machine import nvml
 from rooflab.machine.visible import in_cuda_order
+from rooflab.measure.bench import Bench
 from rooflab.measure.cuda import bandwidth, fma
 from rooflab.measure.cuda.arrays import TILE_ELEMENTS, decode, encode, normal, poison, to_device, to_host
 from rooflab.measure.cuda.attention.decode import DecodeCase, DecodeShape, FusedConfig
 from rooflab.measure.cuda.device import CudaDevice, open_device
 from rooflab.measure.cuda.gemm import GemmCase, neutralise_tf32_environment
+from rooflab.measure.cuda.stamps import CudaStamps
 from rooflab.reference.attention import random_kv, random_normal
 from rooflab.theory import dtypes
 from rooflab.theory.protocol import FMA_LAUNCHES, MEMORY_LAUNCHES
@@ -298,3 +300,29 @@ def test_shapes_that_do_not_exist_are_refused(device: CudaDevice) -> None:
         DecodeShape(1, 3, 2, 8, 64)
     with pytest.raises(ValueError, match="head size 72"):
         DecodeShape(1, 2, 2, 8, 72)
+
+
+# ---- the clock inside a block
+
+
+def test_the_stamps_tell_the_clock_of_a_busy_chip(device: CudaDevice) -> None:
+    stamps, most = CudaStamps(device), nvml.Nvml(device.properties()["pci_bus_id"]).device_facts()["max_sm_clock_hz"]
+    bench = Bench(synchronize=device.synchronize, device=device, stamps=stamps)
+    assert bench.pair_s < 1e-4
+    case = fma.FmaCase(device, FMA_LAUNCHES[0], 4096)
+    series = bench.burst(case.call(), name="burst", implementation="fma", warmups=3, block_s=0.015, blocks=5, gap_s=0.1)
+    clock = series["clock"]
+    assert clock["where"] == "inside" and clock["pairs"] >= 3
+    assert 0.2 * most < clock["sm_hz_low"] <= clock["sm_hz"] <= clock["sm_hz_high"] < 1.02 * most
+
+
+def test_the_clock_explains_what_the_cuda_cores_issue(device: CudaDevice) -> None:
+    """Multiply-adds in registers issue nearly every cycle: more than the clock allows is an error of the clock."""
+    case = fma.FmaCase(device, FMA_LAUNCHES[0], 8192)
+    bench = Bench(synchronize=device.synchronize, device=device, stamps=CudaStamps(device))
+    series = bench.burst(case.call(), name="burst", implementation="fma", warmups=3, block_s=0.015, blocks=5, gap_s=0.1)
+    per_call = min(series["samples_s"]) / series["iterations_per_sample"]
+    count = case.shape["threads"] * case.shape["fma_per_thread"]
+    per_clock = count / per_call / device.sm_count / series["clock"]["sm_hz_high"]
+    lanes = 128 if device.compute_capability not in (70, 75, 80) else 64
+    assert 0.8 * lanes < per_clock < 1.02 * lanes
