@@ -12,7 +12,8 @@ from itertools import cycle
 from typing import Any
 
 from rooflab.measure import program
-from rooflab.measure.bench import Bench, Call, Series
+from rooflab.measure.bench import Bench
+from rooflab.measure.clock import Call
 from rooflab.measure.cuda import cold_graphs
 from rooflab.measure.cuda.attention.configs import FusedConfig
 from rooflab.measure.cuda.attention.decode import DecodeCase, DecodeShape
@@ -22,6 +23,7 @@ from rooflab.measure.cuda.station import open_cuda_station
 from rooflab.measure.inputs import load, query, sizes
 from rooflab.measure.outcome import Measurement, Unsupported
 from rooflab.measure.search import Search, computed, fastest, refuse_too_big, verified
+from rooflab.measure.series import Series
 from rooflab.reference import minigpt
 from rooflab.reference.attention import random_kv
 from rooflab.theory.dtypes import attention_error

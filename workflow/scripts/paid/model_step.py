@@ -6,13 +6,14 @@ One layer's weights, in copies that together are several times L2, as a real mod
 from typing import Any
 
 from rooflab.measure import program
-from rooflab.measure.bench import Bench, Series
+from rooflab.measure.bench import Bench
 from rooflab.measure.cuda import cold_graphs
 from rooflab.measure.cuda.elementwise import ElementwiseCase
 from rooflab.measure.cuda.products import timed_product
 from rooflab.measure.cuda.station import open_cuda_station
 from rooflab.measure.outcome import Measurement
 from rooflab.measure.search import refuse_format, refuse_too_big
+from rooflab.measure.series import Series
 from rooflab.theory import step
 from rooflab.theory.dtypes import dtype as format_of
 from rooflab.theory.geometry import decoder

@@ -6,7 +6,8 @@ The path that ran is proved by the relative error against float64: each arithmet
 from typing import Any
 
 from rooflab.measure import program
-from rooflab.measure.bench import Bench, Call, Series
+from rooflab.measure.bench import Bench
+from rooflab.measure.clock import Call
 from rooflab.measure.cuda.cublaslt import LtError
 from rooflab.measure.cuda.device import CudaDevice
 from rooflab.measure.cuda.gemm import Candidate, GemmCase
@@ -14,6 +15,7 @@ from rooflab.measure.cuda.kernel_names import kernel_names
 from rooflab.measure.cuda.station import open_cuda_station
 from rooflab.measure.outcome import Failed, Measurement, Unsupported
 from rooflab.measure.search import Search, computed, refuse_format, verified
+from rooflab.measure.series import Series
 from rooflab.theory import vendor, work
 from rooflab.theory.dtypes import variant
 from rooflab.theory.protocol import GEMM_SEARCH_GAP_S, SEARCH_BLOCK_S

@@ -11,10 +11,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from rooflab.measure.clock import Call, Stamps, Track, Watch, cost_s
+from rooflab.measure.clock import LEAST_BLOCK_S, Call, Stamps, Track, Watch, cost_s
+from rooflab.measure.series import Series, series
 
-Series = dict[str, Any]
 PULSE_S = 5.0
+ANSWER_S = 0.01  # the driver takes some milliseconds to tell temperature and energy
 RAMP_S = 0.002  # untimed work after an idle gap: the first launches run while the chip wakes up
 
 
@@ -63,7 +64,7 @@ class Bench:
 
     def watch(self, expected_s: float | None, parts: int = 1) -> Watch:
         """What times blocks of about `expected_s` (None: not known), and the clock inside them."""
-        pair_s = self.pair_s if expected_s else 0.0
+        pair_s = self.pair_s if expected_s is not None and expected_s >= LEAST_BLOCK_S else 0.0
         return Watch(self.stamps, self.synchronize, self.clock, expected_s, pair_s, parts)
 
     def warm_up(self, call: Call, times: int) -> None:
@@ -95,16 +96,17 @@ class Bench:
     ) -> Series:
         """One sample per call, the device synchronised on both sides of each. `nodes`: kernels one call replays."""
         before = self.state()
-        self.warm_up(call, warmups)
+        watch = self.watch(self._warm_up_timed(call, warmups) or 0.0)
+        timed = watch.timed if watch.where else self.timed
         samples = []
         for index in range(iterations):
-            samples.append(self.timed(call, 1))
+            samples.append(timed(call, 1))
             if index % 100 == 0:
                 self.pulse(name)
         timing = "graph" if launch == "graph" and nodes > 1 else "sync_each"
         chip = {"before": before, "during": self._state_under_load(call), "after": self.state()}
-        series = _series(name, implementation, launch, timing, cache, warmups, nodes, samples, chip)
-        return series | self.watch(0.0).taken()
+        taken = series(name, implementation, launch, timing, cache, warmups, nodes, samples, chip)
+        return taken | watch.taken()
 
     def blocks(
         self,
@@ -139,7 +141,7 @@ class Bench:
             self.pulse(name)
         chip = {"before": before, "during": self._state_under_load(call), "after": self.state()}
         count = iterations_per_block * nodes
-        return _series(name, implementation, launch, "blocks", cache, warmups, count, samples, chip) | watch.taken()
+        return series(name, implementation, launch, "blocks", cache, warmups, count, samples, chip) | watch.taken()
 
     def burst(
         self,
@@ -183,8 +185,8 @@ class Bench:
         block_s: float,
         launch: str = "python",
     ) -> Series:
-        """Back-to-back blocks of about `block_s` for `seconds`, and a `track`: when each began, the chip's clock in it and
-        its gauges after it. The state under load is read at the end."""
+        """Back-to-back blocks of about `block_s` for `seconds`, and a `track`: when each began, the chip's clock in it and,
+        now and then, its gauges after it. The state under load is read at the end."""
         before = self.state()
         once = self._seconds_per_call(call)
         count = max(1, round(block_s / once))
@@ -194,12 +196,12 @@ class Bench:
         begin = self.clock()
         while (now := self.clock() - begin) < seconds or not samples:
             samples.append(watch.timed(call, count))
-            track.note(now, self.gauges())
+            track.note(now, self._gauges_under_load(call, once) if track.is_due(now) else {})
             self.pulse(name)
         during = self._state_under_load(call)
         chip = {"before": before, "during": during | track.power(), "after": self.state()}
-        series = _series(name, implementation, launch, "blocks", None, 0, count, samples, chip)
-        return series | watch.taken() | {"track": track.columns(watch)}
+        taken = series(name, implementation, launch, "blocks", None, 0, count, samples, chip)
+        return taken | watch.taken() | {"track": track.columns(watch)}
 
     def seconds_per_call(self, call: Call, at_least_s: float = 0.0) -> float:
         """A quick estimate for choosing between candidates and block lengths: the best of three short blocks."""
@@ -207,6 +209,16 @@ class Bench:
         once = self._seconds_per_call(call)
         count = max(1, math.ceil(at_least_s / once))
         return min(self.timed(call, count) for _ in range(3)) / count
+
+    def _gauges_under_load(self, call: Call, call_s: float) -> dict[str, float | None]:
+        """The gauges with untimed work in flight, so that the chip does not rest while the driver answers."""
+        if self.gauges is _no_gauges:
+            return {}
+        for _ in range(math.ceil(ANSWER_S / call_s)):
+            call()
+        gauges = self.gauges()
+        self.synchronize()
+        return gauges
 
     def _warm_up_timed(self, call: Call, times: int) -> float | None:
         """The warm-ups, and what one took after the first, which may load code; None where that is not wanted or known."""
@@ -226,29 +238,3 @@ class Bench:
         state = self.state()
         self.synchronize()
         return state
-
-
-def _series(
-    name: str,
-    implementation: str,
-    launch: str,
-    timing: str,
-    cache: str | None,
-    warmups: int,
-    iterations_per_sample: int,
-    samples_s: list[float],
-    chip: dict[str, Any],
-) -> Series:
-    return {
-        "name": name,
-        "implementation": implementation,
-        "launch": launch,
-        "timing": timing,
-        "cache": cache,
-        "warmups": warmups,
-        "iterations_per_sample": iterations_per_sample,
-        "samples_s": samples_s,
-        "chip": chip,
-        "relative_error": None,
-        "tolerance": None,
-    }

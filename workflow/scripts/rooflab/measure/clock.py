@@ -13,6 +13,7 @@ MOST_MARKS = 16
 INSIDE_SHARE = 0.005  # of a block: what the marks may cost where they are timed with it
 LEAST_BLOCK_S = 0.001  # below it what lies between the marks is not the block alone
 COST_PAIRS = 20
+GAUGES_EVERY_S = 0.5
 LEAST_POWER_S = 1.0  # the energy counter moves in steps of some ten milliseconds: a shorter run has no watts
 SHORT, OTHER_SM, STILL = "blocks_under_1_ms", "stamps_on_different_sms", "timer_did_not_move"
 
@@ -151,28 +152,32 @@ class Watch:
 
 @dataclass
 class Track:
-    """What a long run was like, block by block: when each began, and what the gauges said after it."""
+    """What a long run was like, block by block: when each began, and what the gauges said after some of them."""
 
     starts_s: list[float] = field(default_factory=list)
     gauges: list[dict[str, float | None]] = field(default_factory=list)
 
+    def is_due(self, start_s: float) -> bool:
+        """Whether the gauges have not been asked for some time."""
+        asked = [at for at, gauges in zip(self.starts_s, self.gauges, strict=True) if gauges]
+        return not asked or start_s - asked[-1] >= GAUGES_EVERY_S
+
     def note(self, start_s: float, gauges: dict[str, float | None]) -> None:
-        """A block that began `start_s` after the run, and the gauges after it."""
+        """A block that began `start_s` after the run, and the gauges after it where they were asked."""
         self.starts_s.append(start_s)
         self.gauges.append(gauges)
 
     def power(self) -> dict[str, float]:
         """Mean watts by the energy counter; nothing for runs too short for it, or where the counter is refused."""
-        if not self.gauges:
+        told = [(at, joules) for at, each in zip(self.starts_s, self.gauges, strict=True)
+                if (joules := each.get("energy_j")) is not None]  # fmt: skip
+        if len(told) < 2:
             return {}
-        first, last = (each.get("energy_j") for each in (self.gauges[0], self.gauges[-1]))
-        seconds = self.starts_s[-1] - self.starts_s[0]
-        if first is None or last is None or last <= first or seconds < LEAST_POWER_S:
-            return {}
-        return {"power_w": (last - first) / seconds}
+        (begin, first), (end, last) = told[0], told[-1]
+        return {"power_w": (last - first) / (end - begin)} if last > first and end - begin >= LEAST_POWER_S else {}
 
     def columns(self, watch: Watch) -> dict[str, list[float | None]]:
-        """The track as a series holds it, a value a block; what is not known at all is left out."""
+        """The track as a series holds it, a value a block, null where it was not asked; what is not known at all is left out."""
         names = dict.fromkeys(name for each in self.gauges for name in each)
         clocks = {"sm_hz": watch.clocks()} if watch.seen else {}
         return {

@@ -10,8 +10,9 @@ from functools import partial
 from typing import Any
 
 from rooflab.measure import search
-from rooflab.measure.bench import Bench, Series
+from rooflab.measure.bench import Bench
 from rooflab.measure.search import Search
+from rooflab.measure.series import Series
 
 COLD_L2S = 4  # the copies together are this many times L2: each has left it before its turn comes again
 LEAST_L2S = 2  # of it that must lie between two uses of a byte for it to come from memory

@@ -2,10 +2,11 @@
 
 from typing import Any
 
-from rooflab.measure.bench import Bench, Series
+from rooflab.measure.bench import Bench
 from rooflab.measure.cuda import cold_graphs
 from rooflab.measure.cuda.cublaslt import LtError
 from rooflab.measure.cuda.projection import ProjectionCase, Sizes
+from rooflab.measure.series import Series
 from rooflab.theory.dtypes import dtype as format_of
 
 IMPLEMENTATION = "cublasLtMatmul"
