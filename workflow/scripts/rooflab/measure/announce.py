@@ -2,8 +2,7 @@
 
 from typing import Any
 
-from rooflab.theory import work as theory
-from rooflab.theory.dtypes import dtype
+from rooflab.theory import recorded
 from rooflab.theory.quantiles import median, percentile
 
 HEADLINE = ("lab", "fused", "numpy", "sync_each", "burst")
@@ -23,14 +22,14 @@ def line(record: dict[str, Any]) -> str:
         return f"{head} {record['device'].get('name', '')} {tail}"
     series = _headline(record["series"])
     per_call = [s / series["iterations_per_sample"] for s in series["samples_s"]]
-    return f"{head} {_time(per_call):<34} {_achieved(record, median(per_call)):<16} {tail}"
+    return f"{head} {_time(per_call):<34} {_achieved(record, series, median(per_call)):<16} {tail}"
 
 
 def _fastest(record: dict[str, Any]) -> str:
     """The best of a sweep over buffer sizes."""
-    sizes = record["details"]["bytes_per_series"]
     rates = {
-        s["name"]: sizes[s["name"]] * s["iterations_per_sample"] / median(s["samples_s"]) for s in record["series"]
+        s["name"]: recorded.moved_bytes(record, s["name"]) * s["iterations_per_sample"] / median(s["samples_s"])
+        for s in record["series"]
     }
     best = max(rates, key=lambda name: rates[name])
     return f"{_rate(rates[best], 'B/s')} at {best}, {len(rates)} sizes"
@@ -55,23 +54,11 @@ def _time(seconds: list[float]) -> str:
     return f"{median(seconds) * 1e6:.4g} µs (p10 {low * 1e6:.4g}, p90 {high * 1e6:.4g})"
 
 
-def _achieved(record: dict[str, Any], seconds: float) -> str:
-    shape = record["shape"]
-    match record["stage"]:
-        case "gemm":
-            return _rate(theory.multiply_adds(shape["m"] * shape["n"] * shape["k"]) / seconds, "FLOP/s")
-        case "fma":
-            return _rate(theory.multiply_adds(shape["threads"] * shape["fma_per_thread"]) / seconds, "FLOP/s")
-        case "bandwidth" if "bytes_per_series" not in record["details"]:
-            moved = shape["bytes_per_array"] * (shape["reads"] + shape["writes"])
-            return _rate(moved / seconds, "B/s")
-        case "decode":
-            size = dtype(record["dtype"]).bytes
-            work = theory.decode_attention(
-                shape["batch"], shape["query_heads"], shape["kv_heads"], shape["sequence"], shape["head_dim"], size
-            )
-            return _rate(work.flop / seconds, "FLOP/s")
-    return ""
+def _achieved(record: dict[str, Any], series: dict[str, Any], seconds: float) -> str:
+    if record["stage"] == "bandwidth":
+        return _rate(recorded.moved_bytes(record, series["name"]) / seconds, "B/s")
+    flop = recorded.flop(record)
+    return _rate(flop / seconds, "FLOP/s") if flop else ""
 
 
 def _rate(value: float, unit: str) -> str:
