@@ -14,23 +14,22 @@ from rooflab.record import handover, names
 from rooflab.run.asked import Asked
 from rooflab.run.code import CODE, SCRIPTS, code_of
 from rooflab.run.places import Places
+from rooflab.run.refusals import refuse_force
 from rooflab.run.targets import FREE, Targets
 from snakemake_interface_executor_plugins.settings import ExecMode
 
 RULES = sorted((ROOT / "workflow" / "rules").glob("*.smk"))
 
 
-def asked(*targets: str, dryrun: bool = True, **settings: Any) -> Asked:
+def asked(*targets: str) -> Asked:
     """A request as Snakemake's workflow object holds it."""
-    dag = {"targets": targets, "forcerun": (), "forceall": False, "forcetargets": False} | settings
     return Asked(
         SimpleNamespace(
-            dag_settings=SimpleNamespace(**dag),
-            output_settings=SimpleNamespace(dryrun=dryrun, quiet=None),
+            dag_settings=SimpleNamespace(targets=targets),
+            output_settings=SimpleNamespace(dryrun=True, quiet=None),
             exec_mode=ExecMode.DEFAULT,
             executor_plugin=None,
             global_resources={},
-            rules=[SimpleNamespace(name="peak_flops", output=["results/{session}/gpu/gemm/{name}.{key}.json"])],
         )
     )
 
@@ -69,18 +68,14 @@ def test_the_free_files_of_a_session_are_those_of_the_list(tmp_path: Path) -> No
     assert targets(tmp_path, "report").free() == [str(tmp_path / "old" / name) for name in FREE]
 
 
-@pytest.mark.parametrize(
-    "settings",
-    [
-        {"forceall": True},
-        {"forcerun": ("peak_flops",)},
-        {"forcetargets": True, "targets": ("results/x/gpu/gemm/fp16-n4096.00000000.json",)},
-    ],
-)
-def test_a_forced_measurement_is_refused(settings: dict[str, Any]) -> None:
+def test_a_job_that_would_make_a_measurement_anew_is_refused_and_a_missing_one_is_not(tmp_path: Path) -> None:
+    there, missing = (Path("results/x/gpu") / f"{name}.00000000.json" for name in ("device", "launch_floor"))
+    there = tmp_path / there
+    there.parent.mkdir(parents=True)
+    there.write_text("{}")
+    refuse_force([SimpleNamespace(output=[str(missing)]), SimpleNamespace(output=["results/x/roofline.json"])])
     with pytest.raises(SystemExit, match="a forced run would measure again"):
-        asked(**settings).refuse_force()
-    asked(forcerun=("draw",)).refuse_force()
+        refuse_force([SimpleNamespace(output=[str(missing), str(there)])])
 
 
 @pytest.mark.parametrize("given", [{}, {"gpus": ["GPU-5ccde6f2"], "parallel_gpus": True}])

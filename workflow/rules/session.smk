@@ -2,6 +2,7 @@
 import sys
 from pathlib import Path
 
+sys.dont_write_bytecode |= workflow.output_settings.dryrun  # a dry-run changes nothing
 sys.path.insert(0, str(Path(workflow.basedir) / "workflow" / "scripts"))
 
 from rooflab.record import names

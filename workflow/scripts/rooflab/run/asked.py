@@ -8,7 +8,7 @@ from typing import Any
 from snakemake.settings.enums import Quietness
 from snakemake_interface_executor_plugins.settings import ExecMode
 
-from rooflab.record import handover, names
+from rooflab.record import handover
 
 OVERVIEWS = {"compare", "compare_check", "predict"}
 FREE_TARGETS = OVERVIEWS | {"plot", "report", "terminated", "doctor"}
@@ -53,18 +53,10 @@ class Asked:
         plugin = self.workflow.executor_plugin
         return None if plugin is None else str(plugin.name)
 
-    def refuse_force(self) -> None:
-        """Stops a run that Snakemake was told to make everything, or a measurement, anew in."""
-        settings = self.workflow.dag_settings
-        forced = {str(each) for each in [*settings.forcerun, *settings.targets]}
-        paid = {each.name for each in self.workflow.rules if any(names.is_paid(file) for file in each.output)}
-        named = forced & paid if settings.forcerun else set()
-        files = {each for each in forced if names.is_paid(each)}
-        if settings.forceall or named or (files and (settings.forcerun or settings.forcetargets)):
-            sys.exit(
-                "a forced run would measure again what is paid for, so it is refused. To draw again: snakemake -f plot. To "
-                "measure one file again: rm it, then the usual command"
-            )
+    @property
+    def runs(self) -> bool:
+        """Whether jobs are run: no dry-run, and no command that lists or draws the plan. Known once the DAG is built."""
+        return self.executor is not None and not self.dryrun
 
 
 def hand_over(asked: Asked, config: dict[str, Any], scripts: str) -> None:

@@ -13,6 +13,7 @@ from rooflab.run.asked import Asked, hand_over
 from rooflab.run.closing import Closing
 from rooflab.run.code import SCRIPTS
 from rooflab.run.places import Places
+from rooflab.run.refusals import Refusals
 from rooflab.run.targets import Targets
 
 RESULTS = Path("results")
@@ -47,9 +48,9 @@ def begin(workflow: Any, config: dict[str, Any]) -> Run:
     hand_over(run.asked, checked, str(SCRIPTS))
     run.places.limit()
     console.hush()
-    guard.clamp_future_times(RESULTS, SCRIPTS.parent)
     if run.asked.by_user:
-        guard.begin(RESULTS, run.asked.dryrun)
+        console.listen(Refusals(run.asked))
+        guard.begin(RESULTS, SCRIPTS.parent, run.asked.dryrun)
         pricelist.install(run.asked, run.config, RESULTS, run.targets.points)
     return run
 

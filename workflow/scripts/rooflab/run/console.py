@@ -22,6 +22,13 @@ class Quiet(logging.Filter):
         return not message.lstrip().startswith(NOISE) and FORGOTTEN not in message
 
 
+def listen(handler: logging.Handler) -> None:
+    """Hangs a handler on Snakemake's logger, in the place of an older one of its kind."""
+    for old in [each for each in logger.handlers if type(each).__name__ == type(handler).__name__]:
+        logger.removeHandler(old)
+    logger.addHandler(handler)
+
+
 def hush() -> None:
     """Hangs the filter on Snakemake's logger and its handlers, once."""
     for place in (logger, *logger.handlers):

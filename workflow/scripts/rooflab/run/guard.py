@@ -22,12 +22,14 @@ SNAKEMAKE = Path(".snakemake")
 _held: list[IO[str]] = []  # the lock of this process's run, for its life
 
 
-def begin(results: Path, dryrun: bool) -> None:
-    """Takes the directory for a run; a dry-run only tidies up, and nothing while another run is at work."""
+def begin(results: Path, code: Path, dryrun: bool) -> None:
+    """Takes the directory for a run. A dry-run changes nothing outside `.snakemake/`, and nothing at all while another run is
+    at work."""
     if dryrun:
         clear_if_dead()
     else:
         _held.append(take_the_run(results))
+        clamp_future_times(results, code)
     forget_paid_files(results)
 
 
@@ -40,15 +42,20 @@ def take_the_run(results: Path) -> IO[str]:
     try:
         running = locks.take_patiently(locks.RUNNING)
     except OSError as error:
-        sys.exit(
-            f"{locks.RUNNING}: cannot be written ({error.strerror}): make this folder writable; nothing was started"
-        )
+        sys.exit(_closed(error))
     if running is None:
         sys.exit("another snakemake is at work in this directory: wait for it, or stop it; nothing was started")
     _wait_for_orphans()
     clear_dead_locks()
     publish.sweep(results)
     return running
+
+
+def _closed(error: OSError) -> str:
+    return (
+        f"{SNAKEMAKE}/: cannot be written ({error.strerror}), and Snakemake keeps its notes there, also of a dry-run: make this "
+        "folder writable, or copy the checkout to one that is; nothing was started"
+    )
 
 
 def _wait_for_orphans() -> None:
@@ -69,8 +76,8 @@ def clear_if_dead() -> None:
     """For a dry-run: a killed run's locks go, a live run's stay, and nobody waits."""
     try:
         running = locks.take(locks.RUNNING, wait=False)
-    except OSError:
-        return
+    except OSError as error:
+        sys.exit(_closed(error))
     if running is not None:
         clear_dead_locks()
         running.close()

@@ -87,10 +87,10 @@ class Places:
     def _agree(self) -> None:
         """Whether the jobs go where the config says; a run that submits them asks Slurm for its nodes, once."""
         asked, config = self.asked, self.config
-        if asked.dryrun or not asked.by_user or asked.executor is None:
+        if not asked.by_user or not asked.runs:
             return
         try:
-            cluster.check_run(asked.workflow.local_exec, asked.executor, config["device"], config["nodes"])
+            cluster.check_run(asked.workflow.local_exec, str(asked.executor), config["device"], config["nodes"])
             if config["nodes"] is not None:
                 cluster.hand_over(cluster.places(config["nodes"]))
         except cluster.ClusterError as error:

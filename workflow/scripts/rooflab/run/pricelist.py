@@ -11,13 +11,13 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from snakemake.logging import logger
-
 from rooflab.cost import bill
 from rooflab.plan.points import Point
 from rooflab.record import handover, ledger
 from rooflab.record.names import is_paid
 from rooflab.run.asked import Asked
+from rooflab.run.console import listen
+from rooflab.run.refusals import refuse_force
 
 
 class PriceList(logging.Handler):
@@ -33,6 +33,7 @@ class PriceList(logging.Handler):
             return
         self.shown = True
         jobs = [] if nothing else list(self.asked.workflow.dag.needrun_jobs())
+        refuse_force(jobs)
         if self.asked.dryrun and (told := free_jobs(jobs)):
             print(told, flush=True)
         if not self.asked.measures:  # a free target knows nothing of what is left
@@ -83,6 +84,4 @@ def _leave(book: Path, run: str) -> None:
 
 def install(asked: Asked, config: dict[str, Any], results: Path, points: dict[str, Point]) -> None:
     """Hangs the price list on Snakemake's logger, once."""
-    for old in [h for h in logger.handlers if type(h).__name__ == "PriceList"]:
-        logger.removeHandler(old)
-    logger.addHandler(PriceList(asked, config, results, points))
+    listen(PriceList(asked, config, results, points))

@@ -43,14 +43,13 @@ class Targets:
 
     def measured_files(self) -> list[str]:
         """The paid files of this run's sessions."""
-        self.asked.refuse_force()
         return [file for each in self.places.sessions for file in self._session_files(each)]
 
     @cache
     def _session_files(self, name: str) -> list[str]:
         """The paid files of a session this run measures: what exists, and the next attempt of what does not."""
         files = session.planned_files(self.results / name, self._planned(self.places.has_gpu))
-        if not self.asked.dryrun and (closed := session.closed_folder(files)):
+        if self.asked.runs and (closed := session.closed_folder(files)):
             sys.exit(
                 f"{closed}: cannot be written, and measurements are to go there: make it writable; nothing was measured"
             )
@@ -138,7 +137,6 @@ class Targets:
 
     def alarm(self) -> list[str]:
         """The target that always fails, where a session holds records that must not be trusted."""
-        self.asked.refuse_force()
         return [str(self.results / "untrusted")] if self._errors() else []
 
     @cache
@@ -146,7 +144,7 @@ class Targets:
         """The errors of all sessions, handed to the rule that fails for them; a dry-run, which fails for none, tells them."""
         told = "\n".join(line for each in self.sessions() for line in self.untrusted(each))
         handover.leave(handover.UNTRUSTED, told)
-        if told and self.asked.dryrun:
+        if told and not self.asked.runs:
             print(told, file=sys.stderr)
         return told
 
