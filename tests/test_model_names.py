@@ -152,6 +152,7 @@ def test_the_page_of_a_quantized_model_says_what_is_measured_and_what_is_by_the_
     assert row["stored_attainable_s"] < 0.4 * row["attainable_s"] < row["measured_s"]
     assert row["memory_bytes_asked"] == model["weight_bytes"] + 1024 * 131_072
     text = pages.page(made, "four-bits")
+    assert "## Measured with weights in bf16, cache in bf16" in text
     assert "Measured are products in bf16 and attention on a cache in bf16" in text
     assert "as stored (awq, 4 bits), by the roof, ms/token" in text and "by the roof alone" in text
 

@@ -40,15 +40,15 @@ rule roofline:
         records=TARGETS.records_of,
         code=code_of("roofline"),
         given=[config["cpu"]["roofline_file"]] if config["cpu"]["roofline_file"] else [],
+        models=TARGETS.models_asked(),
     output:
         "results/{session}/roofline.json",
     log:
         "logs/{session}/roofline.log",
     params:
         plan=TARGETS.planned_of,
-        models=TARGETS.models_asked(),
         beside=TARGETS.gpu_sessions_beside,
     shell:
         'python "$ROOFLAB_SCRIPTS"/free/roofline.py --session-dir results/{wildcards.session} --records {input.records} '
         "--planned {params.plan:q} --cpu-roofline={input.given:q} "
-        "--models {params.models:q} --gpu-sessions {params.beside} --out {output} 2> >(tee {log} >&2)"
+        "--models={input.models:q} --gpu-sessions {params.beside} --out {output} 2> >(tee {log} >&2)"

@@ -34,7 +34,7 @@ def _device(roofline: Record) -> str:
 
 def _section(model: Record) -> list[str]:
     return [
-        f"## Weights in {model['dtype']}, cache in {model['kv_dtype']}",
+        f"## {'Measured with weights' if model.get('stored') else 'Weights'} in {model['dtype']}, cache in {model['kv_dtype']}",
         "",
         *_summary(model),
         "",

@@ -16,7 +16,7 @@ def main() -> None:
     parser.add_argument(
         "--gpu-sessions", nargs="*", default=[], help="names of the sessions with a GPU beside this one"
     )
-    parser.add_argument("--models", default="[]", help="JSON list of the models of the config")
+    parser.add_argument("--models", default="", help="JSON list of the models of the config")
     given = parser.parse_args()
     made = roofline(
         given.session_dir.resolve().name,
@@ -24,7 +24,7 @@ def main() -> None:
         read_plan(given.planned),
         sorted(given.gpu_sessions),
         read_cpu_roofline(Path(given.cpu_roofline)) if given.cpu_roofline else [],
-        json.loads(given.models),
+        json.loads(Path(given.models).read_text(encoding="utf-8")) if given.models else [],
     )
     check_schema("roofline", made, str(given.out))
     write_json(given.out, made)

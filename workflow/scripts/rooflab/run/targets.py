@@ -85,9 +85,13 @@ class Targets:
             {"file": point.file(), "stage": point.stage, "side": point.side, "name": point.name}
             for point in self._planned(with_gpu)
         ]
-        path = PLANS / f"rooflab.plan.{records.digest(plan)[:8]}.json"
+        return self._noted("plan", plan)
+
+    def _noted(self, what: str, content: list[dict[str, Any]]) -> str:
+        """The content in a file named by it."""
+        path = PLANS / f"rooflab.{what}.{records.digest(content)[:8]}.json"
         if not path.exists():
-            publish.write_json(path, plan)
+            publish.write_json(path, content)
         return str(path)
 
     # --- free files
@@ -153,11 +157,13 @@ class Targets:
         measured = self.measured_files() if self.asked.measures else []
         return measured + self._free_files(FIGURES if self.asked.targets == {"plot"} else FREE)
 
-    # --- what the config tells the free programs, as JSON
+    # --- what the config tells the free programs
 
-    def models_asked(self) -> str:
-        """What the config wants to know of its models."""
-        return json.dumps(operators.asked(self.config))
+    def models_asked(self) -> list[str]:
+        """A file with what the config wants to know of its models, none where it names none: data of the free model, so that
+        a session of another config, in a fresh clone too, is derived again."""
+        asked = operators.asked(self.config)
+        return [self._noted("models", asked)] if asked else []
 
     def gpu_sessions_beside(self, wc: Any) -> list[str]:
         """The other sessions of results/ that hold records of a GPU: a CPU's prose names them."""
