@@ -160,6 +160,12 @@ def test_the_cheaper_card_comes_first_and_one_that_is_too_small_says_so() -> Non
     assert "the weights do not fit" in rows[2] and "- torn: no seal" in page(found)
 
 
+def test_a_context_that_the_model_does_not_have_is_told() -> None:
+    found = document(asked({"name": "gpt2"}), {"nvidia-h200": COMMITTED}, {}, {})
+    assert found["models"][0]["beyond_context"] == [8192, 32768]
+    assert "context up to 1024, so that S 8192, 32768 is left out." in page(found)
+
+
 def test_a_session_without_served_models_tells_the_roof_alone() -> None:
     found = document(asked({"name": "qwen2-5-7b"}), {"bare": made_of([])}, {}, {})
     (first, *_) = found["predictions"][0]["steps"]

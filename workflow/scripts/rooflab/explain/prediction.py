@@ -106,8 +106,14 @@ def _facts(model: Record) -> str:
     tied = ", the embedding shared with the LM head" if model["tied"] else ""
     return (
         f"{_billions(model['parameters'])} parameters{share}{tied}: {words.nbytes(model['weight_bytes'])}{where}. Cache: "
-        f"{words.nbytes(model['kv_bytes_per_token'])} a token in {cache(stored, model['kv_dtype'])}; context up to {model['context']}."
+        f"{words.nbytes(model['kv_bytes_per_token'])} a token in {cache(stored, model['kv_dtype'])}; context "
+        f"up to {model['context']}{_beyond(model)}."
     )
+
+
+def _beyond(model: Record) -> str:
+    lengths = ", ".join(map(str, model["beyond_context"]))
+    return f", so that S {lengths} is left out" if lengths else ""
 
 
 def _notes(model: Record, mine: list[Record]) -> list[str]:

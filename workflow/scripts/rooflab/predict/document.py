@@ -82,6 +82,7 @@ def _model(setting: Setting) -> Record:
         "tied": model.tied,
         "stored": storage.scheme(model),
         "context": model.context,
+        "beyond_context": sorted(set(setting.asked) - set(sequences(model, list(setting.asked)))),
         "weight_bytes": storage.weight_bytes(model, size),
         "kv_bytes_per_token": storage.kv_bytes_per_token(model, cached),
     }
