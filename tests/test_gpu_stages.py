@@ -281,3 +281,72 @@ def test_the_identity_says_which_slice_of_a_divided_gpu_this_is(
     chip: Any = SimpleNamespace(device_facts=lambda: {"power_limit_enforced_w": 700.0})
     properties = {"name": "NVIDIA H200", "uuid": "GPU-" + body, "sm_count": 16, "memory_bytes": 18 * 2**30}
     assert station._identity(properties, chip)["mig"] == mig
+
+
+class FakeStep:
+    """A decode step of 10 µs per 128 cached tokens on a host that grows slower from round to round."""
+
+    has_chain, dtype, caches = False, "fp16", (0,)
+
+    def __init__(self, device: Any, sequence: int) -> None:
+        self.device, self.sequence = device, sequence
+        self.shape = SimpleNamespace(batch=1, query_heads=8, kv_heads=8, sequence=sequence, head_dim=64)
+
+    def fused_candidates(self, limit: int) -> list[str]:
+        return ["only"]
+
+    def fused(self, config: str, copy: int = 0) -> Any:
+        def call() -> None:
+            self.device.order.append(self.sequence)
+            self.device.queued += 1e-5 * self.sequence / 128
+
+        return call
+
+    def poison(self) -> None: ...
+
+    def relative_error(self) -> float:
+        return 1e-4
+
+
+def decode_bench(monkeypatch: pytest.MonkeyPatch, refused: tuple[int, ...] = ()) -> Bench:
+    device: Any = FakeDevice(share=1.0)
+    device.order = []
+    device.capture, device.launch = list, lambda graph: [call() for call in graph]
+
+    def case(spec: dict[str, Any], bench: Bench) -> tuple[Any, str]:
+        if spec["sequence"] in refused:
+            raise Unsupported("not here")
+        return FakeStep(device, spec["sequence"]), "seeded"
+
+    monkeypatch.setattr(decode_attn_gpu, "_case", case)
+    monkeypatch.setattr(decode_attn_gpu, "empty", lambda device: lambda: None)
+    return Bench(synchronize=device.synchronize, clock=lambda: device.now, sleep=device.sleep, device=device)
+
+
+DECODE = {"dtype": "fp16", "warmups": 1, "iterations": 20, "graph_nodes": 4, "graph_samples": 10, "configurations": 1}
+
+
+def test_the_lengths_of_one_format_are_timed_in_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = decode_bench(monkeypatch)
+    bench.beside = tuple(DECODE | {"sequence": sequence} for sequence in (256, 512))
+    taken = decode_attn_gpu.measure(DECODE | {"sequence": 128}, bench)
+    records = [taken, *taken.beside]
+    assert [each.shape["sequence"] for each in records] == [128, 256, 512]
+    for each in records:
+        step = next(series for series in each.series if series["name"] == "fused")
+        assert step["samples_s"] == pytest.approx([1e-5 * each.shape["sequence"] / 128] * 20)
+        assert {series["name"] for series in each.series} >= {
+            "fused graph",
+            "fused graph of one",
+            "empty",
+            "empty graph",
+        }
+    changes = [b for a, b in zip(bench.device.order, bench.device.order[1:], strict=False) if a != b]
+    assert changes[-3 * decode_attn_gpu.ROUNDS + 1 :] == ([128, 256, 512] * decode_attn_gpu.ROUNDS)[1:]
+
+
+def test_a_length_that_cannot_be_taken_is_left_to_its_own_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = decode_bench(monkeypatch, refused=(256,))
+    bench.beside = tuple(DECODE | {"sequence": sequence} for sequence in (256, 512))
+    found = decode_attn_gpu.measure(DECODE | {"sequence": 128}, bench).beside
+    assert found[0] is None and found[1].shape["sequence"] == 512

@@ -206,3 +206,60 @@ def test_the_shield_is_raised_once_there_is_a_result_and_before_it_is_written(jo
     seen: list[bool] = []
     program.run(floor, "cpu", job, station, shield=lambda: seen.append(job.out.exists()))
     assert seen == [False] and job.out.exists()
+
+
+# ---- measured in turns
+
+
+def in_turns(spec: dict, bench: Bench) -> Measurement:
+    """Three measurements at once; the last one has to be measured by itself."""
+    own = floor(spec, bench)
+    own.beside = [floor(each, bench) for each in bench.beside]
+    own.beside[-1] = None
+    return own
+
+
+def jobs_in_turns(job: program.Job) -> list[program.Job]:
+    points = [
+        measurements.point("launch_floor", "cpu", "launch_floor", warmups=1, iterations=count) for count in (11, 12, 13)
+    ]
+    return [program.Job(point.spec, job.out.parent / Path(point.file()).name) for point in points]
+
+
+def test_what_was_measured_in_turns_waits_for_its_own_job(job: program.Job, capsys: pytest.CaptureFixture) -> None:
+    others = jobs_in_turns(job)
+    program.run(in_turns, "cpu", program.Job(job.spec, job.out, tuple(others)), station)
+    first, second, third = others
+    assert job.out.exists() and not any(each.out.exists() for each in others)
+    assert first.ready.exists() and second.ready.exists() and not third.ready.exists()
+    program.run(lambda spec, bench: pytest.fail("measured twice"), "cpu", first, station)
+    record = records.read_record(first.out)
+    assert record["spec"] == first.spec and len(record["series"][0]["samples_s"]) == 11
+    assert not first.ready.exists() and "in turns" in capsys.readouterr().out
+    assert record["seconds"] == records.read_record(job.out)["seconds"], (
+        "the seconds of a program are those of its records"
+    )
+
+
+def test_what_is_there_already_is_not_measured_beside(job: program.Job) -> None:
+    first, second, third = jobs_in_turns(job)
+    program.run(in_turns, "cpu", program.Job(job.spec, job.out, (first, second, third)), station)
+    job.out.unlink()
+    program.run(floor, "cpu", first, station)
+    seen: list[int] = []
+
+    def count(spec: dict, bench: Bench) -> Measurement:
+        seen.append(len(bench.beside))
+        return floor(spec, bench)
+
+    program.run(count, "cpu", program.Job(job.spec, job.out, (first, second, third)), station)
+    assert seen == [1]
+
+
+def test_a_failed_measurement_leaves_the_others_to_themselves(job: program.Job) -> None:
+    def fails(spec: dict, bench: Bench) -> Measurement:
+        raise Failed("no memory", "free some")
+
+    others = jobs_in_turns(job)
+    program.run(fails, "cpu", program.Job(job.spec, job.out, tuple(others)), station)
+    assert job.out.exists() and not any(each.ready.exists() for each in others)

@@ -1,6 +1,7 @@
 """What the rules are told: which files a run makes, what code they depend on, and that the rules stay free of Python."""
 
 import ast
+import json
 import re
 from pathlib import Path
 from types import SimpleNamespace
@@ -143,3 +144,27 @@ def test_a_model_is_read_out_of_its_files_whatever_the_format() -> None:
         stage = "attention" if "-S" in file else "step"
         assert names.model_of(names.measurement("gpu", stage, file, "0123abcd")) == "phi-3-mini-128k"
     assert names.model_of("gpu/decode/minigpt-fp16-S128.0123abcd.json") is None
+
+
+def test_the_lengths_of_one_format_are_measured_in_turns(tmp_path: Path) -> None:
+    made, wc = targets(tmp_path), SimpleNamespace(session="nvidia-h200")
+    steps = {
+        point.name: point.file() for point in made.points.values() if point.stage == "decode" and point.side == "gpu"
+    }
+    found = json.loads(made.beside_of(wc, ["results/nvidia-h200/" + steps["minigpt-fp16-S128"]]))
+    assert [each["out"] for each in found] == [
+        str(tmp_path / "nvidia-h200" / steps[f"minigpt-fp16-S{length}"]) for length in (256, 512, 1024)
+    ]
+    assert [each["spec"]["sequence"] for each in found] == [256, 512, 1024]
+    there = tmp_path / "nvidia-h200" / steps["minigpt-fp16-S512"]
+    there.parent.mkdir(parents=True)
+    there.write_text(json.dumps({"status": "measured"}))
+    left = json.loads(made.beside_of(wc, ["results/nvidia-h200/" + steps["minigpt-fp16-S128"]]))
+    assert [each["spec"]["sequence"] for each in left] == [256, 1024]
+    assert made.beside_of(wc, ["results/nvidia-h200/" + steps["minigpt-fp16-hbm"]]) == "[]"
+
+
+def test_nothing_else_is_measured_in_turns(tmp_path: Path) -> None:
+    made, wc = targets(tmp_path), SimpleNamespace(session="nvidia-h200")
+    others = [point for point in made.points.values() if (point.side, point.stage) != ("gpu", "decode")]
+    assert others and {made.beside_of(wc, ["results/nvidia-h200/" + each.file()]) for each in others} == {"[]"}

@@ -40,7 +40,8 @@ for paid, side, stage, rank in PAID:
             **RUN.places.resources(side),
         params:
             spec=TARGETS.spec_of,
+            beside=TARGETS.beside_of,
             program=paid,
             env=ALL_THREADS,
         shell:
-            '{params.env} python "$ROOFLAB_SCRIPTS"/paid/{params.program}.py --spec {params.spec:q} --out {output:q} --log {log:q}'
+            '{params.env} python "$ROOFLAB_SCRIPTS"/paid/{params.program}.py --spec {params.spec:q} --beside {params.beside:q} --out {output:q} --log {log:q}'

@@ -43,7 +43,7 @@ class Bench:
     throttle reasons) and `gauges` its temperature and energy counter alone; neither is called inside a timed region.
     `stamps` mark the stream of what is timed; `pulse` is the sign of life; `device` is what a GPU stage works on,
     `weights_path` the checkpoint the user gave, `load_calls` how many calls in flight make a load worth reading the state
-    under (one on a CPU, whose calls are not queued).
+    under (one on a CPU, whose calls are not queued), `beside` the specs to be measured in turns with a stage's own.
     """
 
     synchronize: Callable[[], Any] = _nothing
@@ -56,6 +56,7 @@ class Bench:
     load_calls: int = 10
     gauges: Callable[[], dict[str, float | None]] = _no_gauges
     stamps: Stamps | None = None
+    beside: tuple[dict[str, Any], ...] = ()
 
     @cached_property
     def pair_s(self) -> float:

@@ -18,7 +18,8 @@ class Unsupported(Exception):
 
 @dataclass
 class Measurement:
-    """What a stage hands back."""
+    """What a stage hands back. `beside`: the same of each spec that the bench was handed to be measured in turns with this
+    one; None where that one has to be measured by itself."""
 
     operator: str | None = None
     dtype: str | None = None
@@ -28,3 +29,4 @@ class Measurement:
     status: str = "measured"
     reason: str | None = None
     remedy: str | None = None
+    beside: list["Measurement | None"] = field(default_factory=list)

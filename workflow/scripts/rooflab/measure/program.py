@@ -8,7 +8,6 @@ import sys
 import time
 import traceback
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, TextIO
@@ -16,44 +15,27 @@ from typing import Any, TextIO
 from rooflab.machine import cards, cluster, locks
 from rooflab.measure import announce
 from rooflab.measure.bench import PULSE_S, Bench
+from rooflab.measure.job import Job
 from rooflab.measure.outcome import Failed, Measurement, Unsupported
 from rooflab.measure.station import Opener, Station, open_station
-from rooflab.record import environment, handover, identity, ledger, names, publish, records
+from rooflab.record import environment, handover, identity, ledger, publish, records
 
 RESULTS_LOST = 3  # exit status: the wrong machine or a lost device; everything stops, nothing was written
 
 Measure = Callable[[dict[str, Any], Bench], Measurement]
 
 
-@dataclass(frozen=True)
-class Job:
-    """One output file and what it shall hold."""
-
-    spec: dict[str, Any]
-    out: Path
-
-    @property
-    def session_dir(self) -> Path:
-        below = self.out.parts[::-1].index(self.spec["side"])
-        return Path(*self.out.parts[: len(self.out.parts) - below - 1])
-
-    @property
-    def name(self) -> str:
-        return names.name_of(self.out)
-
-    @property
-    def attempt(self) -> int:
-        return names.attempt_of(self.out)
-
-
 def main(measure: Measure, side: str, opener: Opener) -> None:
-    """Runs one paid program, on the station that `opener` finds, from its command line: `--spec JSON --out FILE`."""
+    """Runs one paid program, on the station that `opener` finds, from its command line: `--spec JSON --out FILE`, and
+    `--beside JSON` for what may be measured in turns with it."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--spec", required=True, type=json.loads)
     parser.add_argument("--out", required=True, type=Path)
+    parser.add_argument("--beside", type=json.loads, default=[])
     parser.add_argument("--log", type=Path)
     arguments = parser.parse_args()
-    job = Job(arguments.spec, arguments.out)
+    beside = tuple(Job(each["spec"], Path(each["out"])) for each in arguments.beside)
+    job = Job(arguments.spec, arguments.out, beside)
     try:
         run(measure, side, job, partial(open_station, opener), shield=_ignore_signals)
     except identity.WrongMachine as error:
@@ -117,6 +99,11 @@ def run(
             records.read_record(job.out)
             _say(f"{job.out}: adopted, measured by an interrupted run")
             return
+        if job.ready.exists():
+            job.ready.replace(job.out)
+            records.read_record(job.out)
+            _say(f"{job.out}: adopted, measured in turns with another")
+            return
         publish.sweep(job.out.parent, f"{job.out.name}.")
         station = opener()
         try:
@@ -162,13 +149,20 @@ def _measure_and_publish(measure: Measure, job: Job, station: Station, shield: C
     started_at, begin = environment.now_iso(), time.perf_counter()
     ledger.append(book, "start", **ticket, launched=ledger.launched(), price_usd_per_hour=price)
     station.bench.pulse = _Pulse(book, ticket, job)
+    beside = [each for each in job.beside if not (each.out.exists() or each.ready.exists())]
+    station.bench.beside = tuple(each.spec for each in beside)
     taken = _attempt(measure, job, station)
-    record = _record(job, station, taken, started_at, time.perf_counter() - begin)
-    records.check_schema("measurement", record, str(job.out))
+    others = [(each, other) for each, other in zip(beside, taken.beside, strict=False) if other is not None]
+    seconds = (time.perf_counter() - begin) / (1 + len(others))
+    made = [_record(each, station, result, started_at, seconds) for each, result in [(job, taken), *others]]
+    for record in made:
+        records.check_schema("measurement", record, str(job.out))
     shield()
-    publish.write_json(job.out, record, indent=None)
+    for target, record in zip([job.out, *(each.ready for each, _ in others)], made, strict=True):
+        publish.write_json(target, record, indent=None)
     _note(book, "end", ticket, status=taken.status)
-    _say(announce.line(record))
+    for record in made:
+        _say(announce.line(record))
 
 
 def _note(book: Path, event: str, ticket: dict[str, Any], **fields: Any) -> None:

@@ -16,6 +16,7 @@ FIGURES = ["roofline.png", "roofline.svg", "roofline-dark.svg", "roofline-small.
 HASHED = ["device_query.json", "peak_flops.json", "roofline.json", *FIGURES, "interpretation.md"]
 FREE = [*HASHED, "manifest.json", "report.html"]
 PLANS = Path(".snakemake")
+IN_TURNS = ("gpu", "decode")
 
 
 class Targets:
@@ -70,6 +71,20 @@ class Targets:
         if Path(output[0]).exists():
             return ""  # measured under another config: it lies there to be drawn, and is not measured again
         sys.exit(f"{output[0]}: no measurement of this config has that name: it ends with the digest of its parameters")
+
+    def beside_of(self, wc: Any, output: Any) -> str:
+        """What a program measures in turns with a paid file, as JSON: the decode steps of a GPU that differ from it in
+        nothing but their length and are not there yet. Programs of one host differ by more than neighbouring lengths do."""
+        file = names.first_attempt("/".join(Path(output[0]).parts[2:]))
+        own = self.points.get(file)
+        if own is None or (own.side, own.stage) != IN_TURNS or names.format_of_lab_step(own.name) is None:
+            return "[]"
+        alike = [each for each in self.points.values() if each.file() != file and _but_length(each) == _but_length(own)]
+        outs = session.planned_files(self.results / wc.session, alike)
+        given = [
+            {"spec": each.spec, "out": str(out)} for each, out in zip(alike, outs, strict=True) if not out.exists()
+        ]
+        return json.dumps(given)
 
     def _planned(self, with_gpu: bool) -> list[Point]:
         return [point for point in self.points.values() if with_gpu or point.side == "cpu"]
@@ -181,3 +196,7 @@ class Targets:
     def prices_alone(self) -> str:
         """The same for the prediction, where one price is that of the session it can mean."""
         return json.dumps(session.prices(self.results, self.config))
+
+
+def _but_length(point: Point) -> dict[str, Any]:
+    return {name: value for name, value in point.spec.items() if name != "sequence"}
