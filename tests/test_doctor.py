@@ -59,7 +59,7 @@ def test_a_machine_without_a_gpu_is_ready_for_a_cpu_session(no_gpu: pytest.Monke
     found = doctor.examine("auto", {"CUDA_LAUNCH_BLOCKING": "1"})
     assert FAIL not in {each.level for each in found}, text(found)
     assert "a CPU session (no NVIDIA device here)" in text(found)
-    assert {"machine", "cpu", "packages", "disk", "lock"} == {each.topic for each in found} - {"variables"}
+    assert {"machine", "cpu", "packages", "results", "disk", "lock"} == {each.topic for each in found} - {"variables"}
     assert "BLAS: openblas" in text(found) and "numpy" in text(found)
 
 

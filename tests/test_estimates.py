@@ -140,7 +140,7 @@ def test_the_most_similar_record_speaks_and_a_failed_one_does_not() -> None:
 
 def test_the_session_s_own_gaps_and_runs_replace_the_shipped_figures() -> None:
     stays = [ledger.Stay(10 * i, 10 * i + 4.0, 10 * i + 8.0, None, str(i), "gpu/gemm", True) for i in range(5)]
-    run = ledger.Stay(-3.0, 0.0, 51.0, None, "a", "", True)
+    run = ledger.Stay(-3.0, 0.0, 48.0, None, "a", "", True, gone=51.0)
     known = Past("nvidia-h200", [], [run], stays)
     assert known.start_up_s == {"gpu": 6.0, "cpu": estimates.START_UP_S["cpu"]}
     assert known.around_s == pytest.approx(3.0 + 3.0)

@@ -63,7 +63,7 @@ def written(folder: Path) -> dict[str, Any]:
     plan = [{"file": f, "stage": r["stage"], "side": r["side"], "name": r["name"]} for f, r in records.items()]
     model = roofline("s", records, plan)
     paid = {"paid_s": 1.0, "usd": None, "runs": 1, "interrupted": 0, "stages": {"gpu/gemm": 1.0}}
-    made = manifest("s", records, plan, paid, result_files(folder))
+    made = manifest("s", records, plan, paid, result_files(folder, folder.glob("cpu/**/*.json")))
     return {
         "roofline": model,
         "device_query": device_query("s", records, plan),

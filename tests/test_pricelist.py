@@ -118,8 +118,16 @@ def enter(results: Path, seconds: float, price: float | None) -> None:
     book = results / H200 / "ledger.jsonl"
     book.parent.mkdir(parents=True, exist_ok=True)
     start = {"event": "run start", "time": 1000.0, "launched": 1000.0, "run": "a", "price_usd_per_hour": price}
-    end = {"event": "run end", "time": 1000.0 + seconds, "run": "a"}
-    book.write_text(json.dumps(start) + "\n" + json.dumps(end) + "\n")
+    job = {
+        "event": "start",
+        "time": 1000.0,
+        "launched": 1000.0,
+        "job": "x",
+        "stage": "gpu/gemm",
+        "price_usd_per_hour": price,
+    }
+    end = {"event": "end", "time": 1000.0 + seconds, "job": "x", "stage": "gpu/gemm"}
+    book.write_text("".join(json.dumps(each) + "\n" for each in (start, job, end)))
 
 
 def test_what_is_paid_is_taken_from_the_budget(tmp_path: Path) -> None:

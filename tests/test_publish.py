@@ -6,9 +6,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from free.manifest import result_files
 from lab import ROOT
-from rooflab.record import publish
+from rooflab.record import publish, sums
 from rooflab.run import guard
 
 SCRIPTS = ROOT / "workflow" / "scripts"
@@ -38,7 +37,7 @@ def test_a_killed_program_leaves_nothing_that_counts_and_nothing_after_the_sweep
     command = [sys.executable, "-c", KILLED, str(SCRIPTS / "free" / f"{program}.py"), *PROGRAMS[program].split()]
     killed = subprocess.run(command, cwd=session, capture_output=True, text=True)
     assert killed.returncode == -9, killed.stderr
-    assert len(list(session.iterdir())) == 1 and result_files(session) == []
+    assert len(list(session.iterdir())) == 1 and sums.files(session) == []
     publish.sweep(tmp_path / "results")
     assert list(session.iterdir()) == []
 

@@ -42,17 +42,18 @@ rule manifest:
     input:
         records=TARGETS.records_of,
         made=[f"results/{{session}}/{name}" for name in HASHED],
+        models=TARGETS.model_files_of,
         closing=CLOSING.record_of,
         code=code_of("manifest"),
     output:
-        "results/{session}/manifest.json",
+        update("results/{session}/manifest.json"),  # what would say the same is left as it is
     log:
         "logs/{session}/manifest.log",
     params:
         plan=TARGETS.planned_of,
     shell:
         'python "$ROOFLAB_SCRIPTS"/free/manifest.py --session-dir results/{wildcards.session} --records {input.records} '
-        "--planned {params.plan:q} --out {output} 2> >(tee {log} >&2)"
+        "--planned {params.plan:q} --made {input.made} {input.models} {input.closing} --out {output} 2> >(tee {log} >&2)"
 
 
 rule report_html:

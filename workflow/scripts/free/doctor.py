@@ -14,7 +14,8 @@ import numpy  # noqa: F401  (loads the BLAS that the CPU's part of a session mea
 from rooflab.machine import cards, detect, faults, host_cpu, locks, nvml, preflight
 from rooflab.machine.preflight import FAIL, GIB, OK, WARN, Finding
 from rooflab.machine.visible import SHOWN, pin, visible
-from rooflab.record import environment, identity
+from rooflab.plan import session
+from rooflab.record import environment, identity, sums
 
 RESULTS = Path("results")
 
@@ -26,9 +27,23 @@ def examine(device: str, variables: Mapping[str, str]) -> list[Finding]:
         *_looked_at("cpu", cpu),
         *_looked_at("packages", lambda: packages(faults.installed_packages())),
         *_looked_at("disk", lambda: [*preflight.host(RESULTS), preflight.room("log", preflight.nearest(Path("logs")))]),
+        *_looked_at("results", lambda: results(RESULTS)),
         *_looked_at("variables", lambda: gpu_variables(device, variables)),
         *_looked_at("gpu", lambda: gpu(device)),
     ]
+
+
+def results(folder: Path) -> list[Finding]:
+    """Whether the files of every session with sums are as they were written."""
+    kept = [folder / name for name in sorted(session.names(folder)) if (folder / name / sums.NAME).exists()]
+    found = [(each, sums.differences(each)) for each in kept]
+    told = [
+        Finding(WARN, "results", f"{each}: {'; '.join(differing[:3])}", f"cd {each} && sha256sum -c {sums.NAME}")
+        for each, differing in found
+        if differing
+    ]
+    whole = len(kept) - len(told)
+    return [*told, Finding(OK, "results", f"{whole} of {len(kept)} sessions with {sums.NAME} are as they were written")]
 
 
 def _looked_at(topic: str, look: Callable[[], list[Finding]]) -> list[Finding]:

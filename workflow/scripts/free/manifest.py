@@ -1,6 +1,5 @@
 """`manifest.json`: what it takes to trust or repeat the session, nothing private, and the stop conditions."""
 
-import hashlib
 import json
 import platform
 import sys
@@ -12,8 +11,8 @@ from typing import Any, cast
 from free.inputs import command_line, read_plan
 from rooflab.derive.checks import interpretation_answers, manifest_complete, plot_complete
 from rooflab.derive.evidence import environments, facts, holes, notes, select
-from rooflab.record import handover, ledger
-from rooflab.record.publish import PART, write_json
+from rooflab.record import ledger, sums
+from rooflab.record.publish import write_json
 from rooflab.record.records import RecordError, read_sealed
 from rooflab.record.terminated import closing_record
 from rooflab.record.types import Check, Json, Planned, Record, Records
@@ -35,7 +34,6 @@ REQUIRED = (
     "results",
     "paid.stages",
 )
-OWN_NAMES = {"manifest.json", "report.html"}  # the report quotes the manifest
 
 
 def manifest(
@@ -79,13 +77,29 @@ def checks(made: Json, roofline: Json, svg: str | None, prose: str | None) -> li
     return sorted(known, key=lambda check: CHECK_ORDER.index(check["name"]))
 
 
-def result_files(session_dir: Path) -> list[Json]:
-    """SHA-256 of every file of the session but the manifest itself and unfinished part files."""
-    paths = [path for path in session_dir.rglob("*") if path.is_file() and path.name not in OWN_NAMES]
-    files = {path.relative_to(session_dir).as_posix(): path for path in paths if path.suffix != PART}
-    return [
-        {"file": file, "sha256": hashlib.sha256(path.read_bytes()).hexdigest()} for file, path in sorted(files.items())
-    ]
+def result_files(session_dir: Path, paths: Iterable[Path]) -> list[Json]:
+    """SHA-256 of each declared input; of the ledger, which grows, that of the first bytes that decide what was paid."""
+    named = {path.relative_to(session_dir).as_posix(): path for path in paths}
+    hashed: list[Json] = [{"file": file, "sha256": sums.sha256_of(path)} for file, path in sorted(named.items())]
+    book = session_dir / sums.GROWING
+    if book.exists():
+        counted = ledger.counted_bytes(book)
+        hashed.append({"file": book.name, "sha256": sums.sha256_of(book, counted), "bytes": counted})
+    return hashed
+
+
+def keep_what_says_the_same(path: Path, made: Json) -> bool:
+    """Whether the manifest that lies there differs by nothing but the machine it was rendered on: then it stays, as of now."""
+    try:
+        known = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return False
+    if not isinstance(known, dict) or known | {"rendered_by": None} != json.loads(json.dumps(made)) | {
+        "rendered_by": None
+    }:
+        return False
+    path.touch()
+    return True
 
 
 def rendered_by() -> Json:
@@ -135,20 +149,24 @@ def _closing(path: Path) -> Json | None:
 
 
 def main() -> None:
-    given = command_line(__doc__).parse_args()
+    parser = command_line(__doc__)
+    parser.add_argument("--made", type=Path, nargs="*", default=[], help="free files of the session, to be hashed")
+    given = parser.parse_args()
     folder = given.session_dir
     made = manifest(
         folder.resolve().name,
         # held against their schema when roofline.json was made of them
         {path.relative_to(folder).as_posix(): cast(Record, read_sealed(path)) for path in sorted(given.records)},
         read_plan(given.planned),
-        ledger.summary(folder / "ledger.jsonl", alive=handover.text(handover.RUN)),
-        result_files(folder),
+        ledger.summary(folder / sums.GROWING),
+        result_files(folder, [*given.records, *given.made]),
         _closing(folder / "terminated.json"),
     )
     roofline = json.loads((folder / "roofline.json").read_text(encoding="utf-8"))
-    found = checks(made, roofline, _text(folder / "roofline.svg"), _text(folder / "interpretation.md"))
-    write_json(given.out, made | {"checks": found})
+    made["checks"] = checks(made, roofline, _text(folder / "roofline.svg"), _text(folder / "interpretation.md"))
+    if not keep_what_says_the_same(given.out, made):
+        write_json(given.out, made)
+    sums.write(folder)
 
 
 if __name__ == "__main__":

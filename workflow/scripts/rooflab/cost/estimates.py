@@ -203,7 +203,7 @@ class Past:
     @cached_property
     def around_s(self) -> float:
         """Seconds of a run before its first job and after its last: planning and the free rules."""
-        around = [run.seconds - _busy_s(run, self.jobs) for run in self.runs if run.name and run.ended]
+        around = [run.gone - run.begin - _busy_s(run, self.jobs) for run in self.runs if run.name and run.gone]
         return _median(around, PLANNING_AND_FREE_S, least=1)
 
 

@@ -1,4 +1,5 @@
-"""A figure as the bytes of a file: the same figure gives the same bytes, and the text of an SVG stays text."""
+"""A figure as the bytes of a file: the same figure gives the same bytes, which name no version of what drew it, and the text of
+an SVG stays text."""
 
 from io import BytesIO
 from typing import Any
@@ -16,12 +17,12 @@ STABLE: Any = {
 
 def svg(figure: Figure) -> bytes:
     """The figure as an SVG."""
-    return _saved(figure, format="svg", metadata={"Date": None})
+    return _saved(figure, format="svg", metadata={"Date": None, "Creator": None})
 
 
 def png(figure: Figure, dpi: int) -> bytes:
     """The figure as a PNG of `dpi` dots an inch."""
-    return _saved(figure, format="png", dpi=dpi)
+    return _saved(figure, format="png", dpi=dpi, metadata={"Software": None})
 
 
 def _saved(figure: Figure, **options: Any) -> bytes:

@@ -2,11 +2,13 @@
 
 import json
 import sys
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
 from rooflab.explain import model_line, terminal, text_roofline
 from rooflab.look.voice import Voice
+from rooflab.record import sums
 
 ENGLISH = Voice("en")
 MARK = {"pass": "pass", "fail": "FAIL", "not applicable": "n/a "}
@@ -18,15 +20,16 @@ REMINDER = (
 )
 
 
-def show(session_dirs: list[Path], rented: bool) -> None:
-    """Prints the summary of each session that has a manifest; a session of its own with a small roofline."""
+def show(session_dirs: list[Path], rented: bool, measured: Collection[str] = ()) -> None:
+    """Prints the summary of each session that has a manifest, those that this run `measured` whatever else lies there; a
+    session of its own with a small roofline."""
     made = {folder: _read(path) for folder in session_dirs if (path := folder / "manifest.json").exists()}
+    own = [folder.name in measured for folder in made]
     full = [lines(folder, manifest) + model_line.of_session(folder) for folder, manifest in made.items()]
     short = [brief(folder, manifest) for folder, manifest in made.items()]
-    drawing = (
-        text_roofline.lines(_read(next(iter(made)) / "roofline.json"), sys.stdout.encoding) if len(made) == 1 else []
-    )
-    told = terminal.fitted(full, short, drawing, ["", REMINDER] if rented else [])
+    alone = [folder for folder, mine in zip(made, own, strict=True) if mine or len(made) == 1]
+    drawing = text_roofline.lines(_read(alone[0] / "roofline.json"), sys.stdout.encoding) if len(alone) == 1 else []
+    told = terminal.fitted(full, short, drawing, ["", REMINDER] if rented else [], own)
     if told:
         print("\n".join(told), flush=True)
 
@@ -46,8 +49,22 @@ def brief(folder: Path, manifest: dict[str, Any]) -> str:
 def lines(folder: Path, manifest: dict[str, Any]) -> list[str]:
     """The session's Checks one by one, then paid seconds and dollars, in all and per stage."""
     files = f"{folder}/report.html, roofline.png, interpretation.md, manifest.json"
-    told = ["", f"{folder.name}: {files}", *map(_check, manifest["checks"]), *paid_lines(manifest["paid"])]
+    told = ["", f"{folder.name}: {files}", *map(_check, manifest["checks"]), *sums_lines(folder)]
+    told += paid_lines(manifest["paid"])
     return told + ([f"  {closing_line(closing)}"] if (closing := manifest.get("terminated")) else [])
+
+
+def sums_lines(folder: Path) -> list[str]:
+    """Whether every file of the session is as it was written."""
+    if not (folder / sums.NAME).exists():
+        return []
+    differing = sums.differences(folder)
+    if not differing:
+        return [f"  pass  every file is as {sums.NAME} says"]
+    more = f" and {len(differing) - 1} more" if len(differing) > 1 else ""
+    return [
+        f"  FAIL  {folder}/{sums.NAME}: {differing[0]}{more} since it was written; to see all: sha256sum -c {sums.NAME} there"
+    ]
 
 
 def paid_lines(paid: dict[str, Any]) -> list[str]:

@@ -1,6 +1,6 @@
 """Fits the closing lines of a run into a terminal of 80 columns and 40 rows; no colour, no control characters."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from textwrap import wrap
 from typing import Any
 
@@ -19,22 +19,45 @@ def wrapped(lines: Sequence[str]) -> list[str]:
 
 
 def fitted(
-    sessions: Sequence[Sequence[str]], brief: Sequence[str], drawing: Sequence[str], tail: Sequence[str]
+    sessions: Sequence[Sequence[str]],
+    brief: Sequence[str],
+    drawing: Sequence[str],
+    tail: Sequence[str],
+    own: Sequence[bool] = (),
 ) -> list[str]:
     """The lines of every session, then the drawing, then `tail`: as much of them as the rows hold.
 
-    Where they are too many the drawing goes first; then each session is told by its line of `brief`.
+    Where they are too many the drawing goes first; then each session but this run's `own` is told by its line of `brief`,
+    then the others are counted, and only then are its own brief too.
     """
-    whole, end = wrapped([line for lines in sessions for line in lines]), wrapped(tail)
+    end = wrapped(tail)
+    for lines in _ever_shorter(sessions, brief, drawing, own):
+        if len(lines) + len(end) <= HEIGHT:
+            return [*lines, *end]
     room = HEIGHT - len(end)
-    if len(whole) + len(drawing) + 1 <= room and drawing:
-        return [*whole, "", *drawing, *end]
-    if len(whole) <= room:
-        return [*whole, *end]
-    short = [wrapped([line])[0] for line in brief]
-    if len(short) > room:
-        short = [*short[: room - 1], f"and {len(short) - room + 1} more sessions in results/"]
-    return [*short, *end]
+    short = _first_rows(brief)
+    return [*short[: room - 1], f"and {len(short) - room + 1} more sessions in results/", *end]
+
+
+def _ever_shorter(
+    sessions: Sequence[Sequence[str]], brief: Sequence[str], drawing: Sequence[str], own: Sequence[bool]
+) -> Iterator[list[str]]:
+    whole = wrapped([line for lines in sessions for line in lines])
+    if drawing:
+        yield [*whole, "", *drawing]
+    yield whole
+    if any(own):
+        mine = wrapped([line for lines, measured in zip(sessions, own, strict=True) if measured for line in lines])
+        others = [line for line, measured in zip(brief, own, strict=True) if not measured]
+        for before in (_first_rows(others), [f"and {len(others)} more sessions in results/"]):
+            if drawing:
+                yield [*before, *mine, "", *drawing]
+            yield [*before, *mine]
+    yield _first_rows(brief)
+
+
+def _first_rows(lines: Sequence[str]) -> list[str]:
+    return [wrapped([line])[0] for line in lines]
 
 
 def plain(value: Any) -> str:

@@ -10,6 +10,7 @@ from typing import Any
 from jsonschema import ValidationError
 
 from rooflab.plan import models
+from rooflab.record.names import SIDES
 from rooflab.record.records import canonical, validator
 
 
@@ -128,9 +129,11 @@ def _check_sense(config: dict[str, Any]) -> None:
             "config: nodes: names the sessions and where each is measured: set device to the model of GPU that the nodes have "
             "(or cpu), session and gpus to null"
         )
-    if config["session"] is not None and (config["session"] == "untrusted" or config["session"].startswith("compare.")):
+    if config["session"] is not None and (
+        config["session"] in ("untrusted", *SIDES) or config["session"].startswith("compare.")
+    ):
         raise ConfigError(
-            f"config: session: {config['session']!r} is the name of a file of the project's: take another"
+            f"config: session: {config['session']!r} is the name of a file or folder of the project's: take another"
         )
     if config["budget_usd"] is not None and config["price_usd_per_hour"] is None:
         raise ConfigError("config: budget_usd is given without price_usd_per_hour: give what an hour costs")

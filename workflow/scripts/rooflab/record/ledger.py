@@ -1,7 +1,8 @@
 """The session's ledger: an append-only line per event, so that paid seconds survive any interruption.
 
 Events: `run start` and `run end` of a Snakemake that measures; `start` and `end` of a paid job, `pulse` while it works.
-Starts have the price in force, and `launched`, when their process began. What has no end counts to its last event.
+Starts have the price in force, and `launched`, when their process began. A run is paid for from its launch to the end of
+its last measurement: what is drawn after it can be drawn anywhere. What has no end counts to its last event.
 """
 
 import json
@@ -15,6 +16,7 @@ from typing import Any
 Event = dict[str, Any]
 # A program started by hand belongs to no run: starts further apart than this are two stays on the machine.
 APART_S = 60.0
+RUN_START, RUN_END = "run start", "run end"
 
 
 def append(path: Path, event: str, **fields: Any) -> None:
@@ -37,15 +39,27 @@ def launched() -> float:
 
 def read(path: Path) -> list[Event]:
     """The events in order; a line cut or damaged by a full disk or a power loss is passed over."""
-    events = []
-    for line in path.read_bytes().splitlines() if path.exists() else []:
-        try:
-            event = json.loads(line.decode("utf-8"))
-        except ValueError:
-            continue
-        if isinstance(event, dict) and "event" in event and "time" in event and _numbers(event):
-            events.append(event)
-    return events
+    lines = path.read_bytes().splitlines() if path.exists() else []
+    return [event for line in lines if (event := _event(line)) is not None]
+
+
+def _event(line: bytes) -> Event | None:
+    try:
+        event = json.loads(line.decode("utf-8"))
+    except ValueError:
+        return None
+    whole = isinstance(event, dict) and "event" in event and "time" in event and _numbers(event)
+    return event if whole else None
+
+
+def counted_bytes(path: Path) -> int:
+    """How many of the ledger's first bytes decide what was paid: all but the ends of runs behind the last measurement."""
+    counted = seen = 0
+    for line in path.read_bytes().splitlines(keepends=True) if path.exists() else []:
+        seen += len(line)
+        if (event := _event(line)) is not None and event["event"] != RUN_END:
+            counted = seen
+    return counted
 
 
 def _numbers(event: Event) -> bool:
@@ -73,23 +87,24 @@ class Stay:
     name: str = ""
     stage: str = ""
     ended: bool = False
+    gone: float | None = None  # when the run itself was over, figures included
 
     @property
     def seconds(self) -> float:
         return max(0.0, self.last - self.begin)
 
 
-def stays(events: list[Event], alive: str | None = None) -> tuple[list[Stay], list[Stay]]:
-    """The runs and the jobs of a ledger, in order and without overlap; the run named `alive` counts until now."""
+def stays(events: list[Event]) -> tuple[list[Stay], list[Stay]]:
+    """The runs and the jobs of a ledger, in order and without overlap."""
     runs: list[Stay] = []
     jobs: dict[str, Stay] = {}
     for event in events:
         what, now = event["event"], float(event["time"])
-        if what == "run start":
+        if what == RUN_START:
             runs.append(_begun(event, runs, event.get("run", "")))
-        elif what == "run end":
+        elif what == RUN_END:
             for run in (r for r in runs if r.name == event.get("run")):
-                run.last, run.ended = max(run.last, now), True
+                run.gone, run.ended = max(run.last, now), True
         elif what == "start" and event.get("job"):
             job = _begun(event, list(jobs.values()), event["job"])
             if _alone(job, runs):
@@ -99,8 +114,6 @@ def stays(events: list[Event], alive: str | None = None) -> tuple[list[Stay], li
             known.last = max(known.last, now)
             known.ended |= what == "end"
             runs[-1].last = max(runs[-1].last, now)
-    for run in (r for r in runs[-1:] if alive and r.name == alive and not r.ended):
-        run.last = max(run.last, time.time())
     return runs, list(jobs.values())
 
 
@@ -118,16 +131,16 @@ def _alone(job: Stay, runs: list[Stay]) -> bool:
     if not runs:
         return True
     in_it = bool(runs[-1].name) and not runs[-1].ended
-    return not in_it and abs(job.begin - runs[-1].last) > APART_S
+    return not in_it and abs(job.begin - (runs[-1].gone or runs[-1].last)) > APART_S
 
 
-def summary(path: Path, alive: str | None = None) -> dict[str, Any]:
-    """Paid wall seconds and dollars of all runs, start-up, gaps between jobs and free rules included.
+def summary(path: Path) -> dict[str, Any]:
+    """Paid wall seconds and dollars of all runs, start-up and gaps between jobs included.
 
     {"paid_s", "usd" (None where a run had no price), "runs", "interrupted" (jobs without an end), "stages": {stage:
-    seconds of its jobs}}; what the stages lack to `paid_s` is Snakemake's. `alive` is the run that is going on.
+    seconds of its jobs}}; what the stages lack to `paid_s` is Snakemake's.
     """
-    runs, jobs = stays(read(path), alive)
+    runs, jobs = stays(read(path))
     stages: dict[str, float] = {}
     for job in jobs:
         stages[job.stage] = stages.get(job.stage, 0.0) + job.seconds

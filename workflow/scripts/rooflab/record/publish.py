@@ -10,7 +10,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-PART = ".part"  # ends the name of what is being written; a name that ends so is never a result
+from rooflab.record import sums
+from rooflab.record.sums import PART
 
 
 @contextmanager
@@ -25,6 +26,8 @@ def published(path: Path) -> Iterator[Path]:
     finally:
         part.unlink(missing_ok=True)
     _sync(path.parent)
+    with suppress(OSError):  # the file is there, whatever becomes of its line in the sums
+        sums.renew(path)
 
 
 def _sync(path: Path) -> None:

@@ -34,7 +34,8 @@ class Run:
             _tell(Path("logs/doctor.txt"))
         if not self.asked.silent:
             sessions = [] if self.asked.overviews else self.targets.sessions()
-            closing_lines.show([RESULTS / each for each in sessions], self.asked.measures and self.places.has_gpu)
+            measured = self.places.sessions if self.asked.measures else []
+            closing_lines.show([RESULTS / each for each in sessions], bool(measured) and self.places.has_gpu, measured)
 
 
 def begin(workflow: Any, config: dict[str, Any]) -> Run:

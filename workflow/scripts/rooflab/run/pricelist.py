@@ -69,7 +69,7 @@ def free_jobs(jobs: Iterable[Any]) -> str:
 def _enter(book: Path, run: str, price: float | None) -> None:
     """Writes the run's start now and its end when this process ends; a killed one leaves no end."""
     try:
-        ledger.append(book, "run start", run=run, launched=ledger.launched(), price_usd_per_hour=price)
+        ledger.append(book, ledger.RUN_START, run=run, launched=ledger.launched(), price_usd_per_hour=price)
     except OSError as error:
         sys.exit(
             f"{book}: cannot be written ({error.strerror}): nothing was measured; make the folder writable, or free some space"
@@ -79,7 +79,7 @@ def _enter(book: Path, run: str, price: float | None) -> None:
 
 def _leave(book: Path, run: str) -> None:
     with contextlib.suppress(OSError):
-        ledger.append(book, "run end", run=run)
+        ledger.append(book, ledger.RUN_END, run=run)
 
 
 def install(asked: Asked, config: dict[str, Any], results: Path, points: dict[str, Point]) -> None:

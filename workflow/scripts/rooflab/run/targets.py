@@ -136,6 +136,10 @@ class Targets:
         kinds = ["png", "svg", "md"] if "interpretation.md" in wanted else ["png", "svg"]
         return [f"model_{each}.{kind}" for each in self._models(name) for kind in kinds]
 
+    def model_files_of(self, wc: Any) -> list[str]:
+        """The models' charts and pages of a session."""
+        return [str(self.results / wc.session / name) for name in self._model_files(wc.session, FREE)]
+
     def _models(self, name: str) -> list[str]:
         """The models of a session: by the names of its records, and those of the config that it measured under whatever
         name, or is about to."""
