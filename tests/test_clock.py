@@ -17,6 +17,7 @@ class Chip:
         self.bench = Bench(
             synchronize=self.synchronize, clock=self.look, sleep=self.sleep, stamps=self, gauges=self.gauges
         )
+        self.log.clear()  # of the marks that were timed themselves
 
     def look(self) -> float:
         self.log.append("clock")

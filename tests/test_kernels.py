@@ -65,6 +65,13 @@ def test_bandwidth_compiles(library: Path, architecture: int) -> None:
 
 
 @needs_nvrtc
+@pytest.mark.parametrize(("library", "architecture"), compilers())
+def test_the_stamp_reads_the_timer_before_the_clock(library: Path, architecture: int) -> None:
+    text, _ = nvrtc_library.compile_kernel(library, "stamp", architecture, {})
+    assert ".entry stamp(" in text and 0 < text.index("%globaltimer") < text.index("%clock64")
+
+
+@needs_nvrtc
 def test_resident_loads_bypass_l1_and_the_others_do_not_allocate_in_it() -> None:
     texts = [
         nvrtc_library.compile_kernel(LIBRARIES[0], "bandwidth", 90, {"LOADS_IN_FLIGHT": 4, "RESIDENT": resident})[0]

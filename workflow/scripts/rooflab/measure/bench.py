@@ -8,10 +8,9 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
-from rooflab.measure.clock import LEAST_BLOCK_S, Call, Stamps, Track, Watch, cost_s
+from rooflab.measure.clock import Call, Stamps, Track, Watch, cost_s
 from rooflab.measure.series import Series, series
 
 PULSE_S = 5.0
@@ -58,15 +57,13 @@ class Bench:
     stamps: Stamps | None = None
     beside: tuple[dict[str, Any], ...] = ()
 
-    @cached_property
-    def pair_s(self) -> float:
-        """Seconds that a pair of stamps takes on the stream."""
-        return cost_s(self.stamps, self.synchronize, self.clock) if self.stamps else 0.0
+    def __post_init__(self) -> None:
+        """Times a pair of stamps, before anything is warm."""
+        self.pair_s = cost_s(self.stamps, self.synchronize, self.clock) if self.stamps else 0.0
 
     def watch(self, expected_s: float | None, parts: int = 1) -> Watch:
         """What times blocks of about `expected_s` (None: not known), and the clock inside them."""
-        pair_s = self.pair_s if expected_s is not None and expected_s >= LEAST_BLOCK_S else 0.0
-        return Watch(self.stamps, self.synchronize, self.clock, expected_s, pair_s, parts)
+        return Watch(self.stamps, self.synchronize, self.clock, expected_s, self.pair_s, parts)
 
     def warm_up(self, call: Call, times: int) -> None:
         """Untimed calls, then an idle device."""
