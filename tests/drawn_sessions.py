@@ -62,9 +62,10 @@ def point(side: str, identifier: str, name: str, variant: str, flop: float, inte
         "intensity": intensity, "convention": "reads", "intensity_with_writes": None, "median_s": seconds,
         "p10_s": seconds, "p90_s": seconds, "min_s": seconds, "samples": 1000, "achieved_flop_per_s": rate,
         "achieved_bytes_per_s": rate / intensity, "tier": None, "attainable_flop_per_s": peak, "bound_by": "compute",
+        "at_roof": True,
         "working_set_bytes": flop / intensity, "fraction_of_attainable": rate / peak,
         "fraction_of_ceiling": rate / peak, "fraction_of_fp16_peak": None, "fraction_of_vendor": None,
-        "verified": True, "relative_error": 1e-4, "above_roof": False, "file": f"{side}/{name}.00000000.json",
+        "verified": True, "relative_error": 1e-4, "above_roof": False, "impossible": False, "file": f"{side}/{name}.00000000.json",
     } | more  # fmt: skip
 
 

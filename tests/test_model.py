@@ -279,7 +279,7 @@ def test_the_programs_write_their_files_from_the_command_line(tmp_path: Path) ->
         done = run(program, folder, paths, plan, out)
         assert (done.returncode, done.stderr) == (0, "")
     manifest = json.loads((folder / "manifest.json").read_text())
-    assert len(manifest["checks"]) == 6
+    assert len(manifest["checks"]) == 7
     assert str(tmp_path) not in json.dumps(manifest)
 
 

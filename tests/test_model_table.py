@@ -176,8 +176,9 @@ def test_layers_with_a_window_are_summed_at_their_own_length() -> None:
 def test_the_minigpt_s_points_and_answers_do_not_change(llama: Record) -> None:
     alone = roofline("nvidia-h200", files(synthetic.h200_session()), [])
     assert alone["models"] == [] and alone["sweeps"] == []
-    for field in ("points", "answers", "ceilings", "checks"):
+    for field in ("points", "answers", "ceilings"):
         assert llama[field] == alone[field]
+    assert llama["checks"][:3] == alone["checks"][:3]
 
 
 def test_the_walk_up_the_slope_says_where_its_largest_gap_is(llama: Record) -> None:

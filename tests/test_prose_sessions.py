@@ -56,7 +56,7 @@ CASES = {
         h200(),
         ("All 4 cuBLAS points land within 10 % of their measured ceilings", "the clock confirms the diagnosis",
          "4 inside, 0 below, 0 above", "Decode points on a memory slope: 0 of 12", "of 12 points 12 lie below",
-         "the data contradict it", "far below that, 0.124× as large", "the launch bounds the GPU's step"),
+         "the data contradict it", "far below that, 0.124× as large", "the GPU's step lies below every one of its roofs"),
         ("Los 4 puntos de cuBLAS caen a menos de un 10 % de sus techos medidos", "el reloj confirma el diagnóstico",
          "0 de 12", "los datos lo contradicen", "muy por debajo (0,124× aquella)"),
         ("where the lab asks why", "held down", "reads K and V from L2, not from HBM", "copy slope", "faster one",
@@ -138,16 +138,12 @@ CASES = {
         ("del punto de la práctica (cadena de llamadas de CuPy)", "210 µs (6,77×) como un solo kernel fusionado"),
         ("under the slope", "did not always take longer"), ("bajo la pendiente", "no siempre tardó más"),
     ),
-    "latency that falls with S beyond the noise": Case(
+    "latency that falls with S, between programs": Case(
         decode_in("fp16", {128: (99.0, 20.0, 3.0), 256: (99.0, 14.0, 3.0), 512: (99.0, 25.0, 3.0)}),
-        ("A longer cache did not always take longer (fp16: 20 µs at S = 128, 14 µs at S = 256): beyond the 10th to 90th "
-         "percentiles, and the record names no cause",),
-        ("Una caché más larga no siempre tardó más (fp16: 20 µs con S = 128, 14 µs con S = 256): más allá",),
+        ("A longer cache did not always take longer (fp16: 20 µs at S = 128, 14 µs at S = 256): each S was measured by a "
+         "program of its own",),
+        ("Una caché más larga no siempre tardó más (fp16: 20 µs con S = 128, 14 µs con S = 256): cada S",),
         ("within the noise", "25 µs at S"), ("caben en el ruido",),
-    ),
-    "latency that falls within the noise": Case(
-        decode_in("fp16", {128: (99.0, 14.02, 3.0), 256: (99.0, 14.0, 3.0)}),
-        ("so the falls are within the noise",), ("las bajadas caben en el ruido",), ("names no cause",),
     ),
     "steps in two regimes": Case(
         decode_in("fp16", {128: (99.0, 12.0, 3.0), 2**21: (1900.0, 1100.0, 1000.0)}),
@@ -186,7 +182,8 @@ CASES = {
     ),
     "the ratio above the bandwidths'": Case(
         h200(cpu_decode_us={1024: 4000.0}),
-        ("far above that, 2.16× as large: the record names no cause",), ("muy por encima (2,16× aquella): el registro no",),
+        ("far above that, 2.16× as large: the CPU's step lies below every one of its roofs",),
+        ("muy por encima (2,16× aquella): el paso de la CPU queda por debajo",),
         ("launch bounds the GPU's step (", "not from DRAM"),
     ),
     "bf16 and fp8 missing": Case(

@@ -14,7 +14,11 @@ MIB = 2**20
 def ceiling(side: str = "gpu", **given: Any) -> dict[str, Any]:
     blank = {"id": "c", "side": side, "kind": "memory", "variant": None, "tier": "HBM", "pattern": "read"}
     value = given.get("burst", 1e12)
-    return blank | {"burst": value, "burst_spread": [0.99 * value, 1.01 * value], "reach_bytes": None} | given
+    return (
+        blank
+        | {"burst": value, "burst_spread": [0.99 * value, 1.01 * value], "reach_bytes": None, "sweep": None}
+        | given
+    )
 
 
 COMPUTE = ceiling(kind="compute", variant="fp16", tier=None, pattern=None, burst=1e15, id="compute")
@@ -112,7 +116,8 @@ def test_regimes_of_an_h200() -> None:
     assert (step["bound_by"], step["tier"], step["limit"]) == ("launch", "L2", "gpu-launch-sync_each")
     assert step["fraction_of_attainable"] == pytest.approx(9.3 / 11.87)
     assert step["fraction_of_fp16_peak"] == pytest.approx(4 * 128 * 512 / 11.87e-6 / 761e12)
-    assert points["gpu-decode-minigpt-fp32-S1024-fused_graph"]["bound_by"] == "L2"
+    replayed = points["gpu-decode-minigpt-fp32-S1024-fused_graph"]
+    assert (replayed["bound_by"], replayed["at_roof"]) == ("L2", False)
     assert points["gpu-gemm-fp16-n4096"]["bound_by"] == "compute"
     assert points["cpu-decode-minigpt-fp32-S1024-numpy"]["tier"] == "cache"
 

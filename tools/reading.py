@@ -43,7 +43,8 @@ def values(roofline: Mapping[str, Any]) -> Record:
         product["bound_by"] == "compute" and product["fraction_of_ceiling"] > 0.9, "the fp16 product is on its ceiling"
     )
     _claim(step["bound_by"] == "launch" and not step["above_roof"], "the decode step is launch-bound")
-    _claim(product["sustained_fraction_of_burst"] < 0.95, "sustained load is slower than bursts")
+    held, long = _held(gemm["dtypes"])
+    _claim(long["sustained_fraction_of_burst"] < 0.95, "sustained load is slower than bursts")
     found = {
         "session": roofline["session"],
         "device": roofline["devices"]["gpu"]["name"],
@@ -73,11 +74,12 @@ def values(roofline: Mapping[str, Any]) -> Record:
         "slope_share": own["intensity"] * read / ceiling["burst"],
         "floor": decode["launch_floor_s"],
         "ladder": _ladder(decode["dtypes"][DTYPE]["ladder"]),
-        "burst": product["burst_flop_per_s"],
-        "sustained": product["sustained_flop_per_s"],
-        "sustained_share": product["sustained_fraction_of_burst"],
-        "clock": product["chip"]["sustained"]["sm_clock_hz"],
-        "burst_clock": product["chip"]["burst"]["sm_clock_hz"],
+        "held": held.replace("_", " "),
+        "burst": long["burst_flop_per_s"],
+        "sustained": long["sustained_flop_per_s"],
+        "sustained_share": long["sustained_fraction_of_burst"],
+        "clock": long["chip"]["sustained"]["sm_clock_hz"],
+        "burst_clock": long["chip"]["burst"]["sm_clock_hz"],
     }
     return found | _large(decode["large"])
 
@@ -88,6 +90,13 @@ def page(roofline: Mapping[str, Any], template: str) -> str:
     sections = ("\n" + template).split("\n## ")
     kept = [s for s in sections if f"## {s}".split("\n")[0] != OPTIONAL or "large_bytes" in figures]
     return Voice("en").filled("\n## ".join(kept).lstrip("\n"), **figures)
+
+
+def _held(dtypes: Any) -> Any:
+    """The format and figures of a product whose own algorithm was held under load: fp16 where it was."""
+    known = [(name, own) for name, own in dtypes.items() if own["sustained_flop_per_s"] is not None]
+    _claim(bool(known), "a product was held under load")
+    return min(known, key=lambda each: each[0] != DTYPE)
 
 
 def _one(entries: Any, name: str) -> Record:

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 import timed
 from counted import Need, attention, product
 from timed import Json, Session, median, per_launch, tenths
@@ -28,15 +29,14 @@ def ceilings(session: Session) -> dict[str, Json]:
 
 
 def judged_by(record: Json, series: Json) -> bool:
-    """Whether a series of a product may be a ceiling: any whose result is not known to be wrong."""
-    return not timed.was_wrong(series)
+    """Whether a series of a product may be a ceiling: not the lab's own, five samples or more, not known to be wrong."""
+    return series["name"] != "lab" and len(series["samples_s"]) >= timed.FEWEST and not timed.was_wrong(series)
 
 
 def held(record: Json, winner: Json) -> Json | None:
-    """The sustained run beside a ceiling: of the same implementation where it was taken."""
+    """The sustained run beside a ceiling, of the same implementation; None where another one was held."""
     runs = [series for series in record["series"] if series["name"].startswith("sustained")]
-    same = [series for series in runs if series["implementation"] == winner["implementation"]]
-    return next(iter(same or runs), None)
+    return next((run for run in runs if run["implementation"] == winner["implementation"]), None)
 
 
 def _compute(session: Session, side: str) -> Iterator[tuple[str, Json]]:
@@ -73,15 +73,15 @@ def _compute(session: Session, side: str) -> Iterator[tuple[str, Json]]:
 def _registers(session: Session, side: str) -> Iterator[tuple[str, Json]]:
     for file, record in session.of(side, "fma").items():
         flop = 2 * record["shape"]["threads"] * record["shape"]["fma_per_thread"]
-        rates = {series["name"]: flop / median(series) for series in record["series"]}
-        best = max(record["series"], key=lambda series: rates[series["name"]])
+        best = min((each for each in record["series"] if judged_by(record, each)), key=median)
         low, high = tenths(best)
+        run = held(record, best)
         yield (
             f"{side}-compute-{record['dtype']}_fma",
             _ceiling(
-                burst=max(rates.values()),
+                burst=flop / median(best),
                 burst_spread=[flop / high, flop / low],
-                sustained=rates.get("sustained"),
+                sustained=flop / timed.settled(run) if run else None,
                 vendor=session.vendor_flop_per_s(side, record["dtype"]),
                 file=file,
             ),
@@ -118,7 +118,7 @@ def _ceiling(**known: Any) -> Json:
 
 
 def ridge_points(tops: dict[str, Json]) -> dict[tuple[str, str], Json]:
-    """Where each compute ceiling meets each slope of its side."""
+    """Where each compute ceiling meets the slope of reads of its side."""
     return {
         (top, slope): {
             "intensity": tops[top]["burst"] / tops[slope]["burst"],
@@ -126,7 +126,7 @@ def ridge_points(tops: dict[str, Json]) -> dict[tuple[str, str], Json]:
         }
         for top in tops
         for slope in tops
-        if "-compute-" in top and "-memory-" in slope and top[:3] == slope[:3]
+        if "-compute-" in top and slope == f"{top[:3]}-memory-read"
     }
 
 
@@ -183,10 +183,18 @@ def roof(
     if compute in tops:
         known.append(("compute", need.flop / tops[compute]["burst"]))
     if slope in tops:
-        known.append((tier, need.bytes / tops[slope]["burst"]))
+        known.append((tier, need.bytes / _speed(tops[slope], need.bytes)))
     if empty is not None:
         known.append(("launch", empty))
     return max(known, key=lambda bound: bound[1], default=None)
+
+
+def _speed(slope: Json, nbytes: float) -> float:
+    """Bytes/s at a working set: of a slope taken over sizes, its curve over the logarithm of the size."""
+    if not slope.get("sweep"):
+        return float(slope["burst"])
+    sizes, rates = np.array(slope["sweep"]).T
+    return float(np.interp(np.log(nbytes), np.log(sizes), rates))
 
 
 # Points

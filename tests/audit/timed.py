@@ -20,6 +20,7 @@ TABLE = ROOT / "workflow" / "scripts" / "rooflab" / "data" / "vendor_peaks.csv"
 MOVED = {"d2d": 2, "read": 1, "write": 1, "triad": 3, "l2": 1}  # copies of a buffer that a pattern moves
 EMPTY = "empty kernel"
 L2_REACH = 0.9
+FEWEST = 5  # samples that a ceiling rests on
 
 
 def per_launch(series: Json) -> np.ndarray:
@@ -39,9 +40,12 @@ def tenths(series: Json) -> tuple[float, float]:
 
 
 def settled(series: Json) -> float:
-    """What a sustained run settles to: the median of its second half, seconds per launch."""
-    seconds = per_launch(series)
-    return float(np.median(seconds[len(seconds) // 2 :]))
+    """What a sustained run settles to, seconds per launch: the mean of what follows its first third, from the first block that
+    rises above the mean level to the last that does, so that only whole swings of the power limit count."""
+    late = per_launch(series)[int(len(series["samples_s"]) / 3) :]
+    is_high = late > late.mean()
+    (rises,) = np.nonzero(is_high[1:] & ~is_high[:-1])
+    return float(late[rises[0] + 1 : rises[-1] + 1].mean() if len(rises) > 1 else late.mean())
 
 
 def was_wrong(series: Json) -> bool:

@@ -3,8 +3,8 @@
 from collections.abc import Iterable
 
 from free.inputs import command_line, loaded, read_plan
+from rooflab.derive.chip.peaks import vendor_of
 from rooflab.derive.evidence import description, measured, select
-from rooflab.derive.peaks import vendor_of
 from rooflab.record.publish import write_json
 from rooflab.record.types import Json, Planned, Records
 

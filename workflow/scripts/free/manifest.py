@@ -24,6 +24,7 @@ CHECK_ORDER = (
     "interpretation_answers",
     "manifest_complete",
     "points_below_roof",
+    "physically_possible",
 )
 REQUIRED = (
     "session",

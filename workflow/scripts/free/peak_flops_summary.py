@@ -4,9 +4,9 @@ from collections.abc import Iterable, Sequence
 
 from free.inputs import command_line, loaded, read_plan
 from rooflab.derive.ceilings import all_ceilings
+from rooflab.derive.chip.peaks import vendor_flop_per_s
 from rooflab.derive.evidence import holes, main_side, measured, select
 from rooflab.derive.gemms import gemm_flop_per_s, lab_records, variant_of
-from rooflab.derive.peaks import vendor_flop_per_s
 from rooflab.derive.roof import compute_ceiling
 from rooflab.derive.series import fraction, named, verified
 from rooflab.record.names import format_of_product
@@ -51,14 +51,13 @@ def _measured_dtype(
     ceiling = compute_ceiling(ceilings, side, name)
     lab = named(record, "lab")
     made: Json = {"status": "measured", "reason": None, "n": record["shape"]["n"], "file": file}
-    for kind in ("lab", "burst", "sustained"):
+    for kind in ("lab", "burst"):
         series = named(record, kind)
-        rate = gemm_flop_per_s(record, series) if series else None
-        made |= {f"{kind}_flop_per_s": rate, f"{kind}_fraction_of_vendor": fraction(rate, vendor)}
+        made[f"{kind}_flop_per_s"] = gemm_flop_per_s(record, series) if series else None
     return made | {
         "vendor_flop_per_s": vendor,
-        "fastest_burst_flop_per_s": ceiling["burst"] if ceiling else None,
-        "fastest_burst_n": ceiling["n"] if ceiling else None,
+        "burst_fraction_of_vendor": fraction(made["burst_flop_per_s"], vendor),
+        **_of_ceiling(ceiling),
         "accumulator": variant(name).accumulator if side == "gpu" else None,
         "implementation": lab["implementation"] if lab else None,
         "relative_error": lab["relative_error"] if lab else None,
@@ -66,6 +65,24 @@ def _measured_dtype(
         "verified": verified(lab) if lab else False,
         "investigations": record["details"].get("investigations", []),
         "sizes": sorted(r["shape"]["n"] for r in measured(records, side, "gemm").values() if variant_of(r) == name),
+    }
+
+
+def _of_ceiling(ceiling: Ceiling | None) -> Json:
+    """What the fastest load of any size and algorithm says, and the gap to the vendor's figure taken apart."""
+    if ceiling is None:
+        return {f"fastest_burst_{key}": None for key in ("flop_per_s", "fraction_of_vendor", "n", "series")} | {
+            "sustained_flop_per_s": None, "sustained_fraction_of_vendor": None, "clock": None, "use": None,
+        }  # fmt: skip
+    return {
+        "fastest_burst_flop_per_s": ceiling["burst"],
+        "fastest_burst_fraction_of_vendor": ceiling["fraction_of_vendor"],
+        "fastest_burst_n": ceiling["n"],
+        "fastest_burst_series": ceiling["series"],
+        "sustained_flop_per_s": ceiling["sustained"],
+        "sustained_fraction_of_vendor": ceiling["sustained_fraction_of_vendor"],
+        "clock": ceiling["clock"],
+        "use": ceiling["use"],
     }
 
 

@@ -8,10 +8,10 @@ from typing import Any
 
 from rooflab.derive.answers_cpu import cpu_answer
 from rooflab.derive.answers_decode import decode_answer
-from rooflab.derive.gemms import gemm_flop_per_s
+from rooflab.derive.chip.peaks import vendor_flop_per_s
 from rooflab.derive.roof import MAIN_TIER, compute_ceiling
 from rooflab.derive.series import fraction, named
-from rooflab.record.types import Answers, Ceiling, Floor, Json, Point, Record, Records
+from rooflab.record.types import Answers, Ceiling, Floor, Json, Point, Records, Series
 from rooflab.theory import work
 
 EXPECTED_FRACTION = (0.7, 0.9)  # of the vendor's dense peak, as the lab expects it of cuBLAS
@@ -30,7 +30,7 @@ def answers(
     """The figures of the three paragraphs. `gpu_sessions`: names of the sessions with a GPU beside a CPU session."""
     return {
         "gemm": gemm_answer(records, ceilings, points, main_side),
-        "decode": decode_answer(ceilings, floors, points, main_side),
+        "decode": decode_answer(records, ceilings, floors, points, main_side),
         "cpu": cpu_answer(ceilings, floors, points, main_side, gpu_sessions),
     }
 
@@ -45,7 +45,7 @@ def resolve(value: Any, path: str) -> Any:
 def gemm_answer(records: Records, ceilings: Sequence[Ceiling], points: Sequence[Point], side: str) -> Json:
     """Paragraph 1: each lab point against its own ceiling, its burst and sustained rate against the vendor's."""
     lab = {p["variant"]: p for p in points if (p["side"], p["operator"], p["lab_point"]) == (side, "gemm", True)}
-    dtypes = {name: _gemm_dtype(name, lab[name], records[lab[name]["file"]], ceilings) for name in sorted(lab)}
+    dtypes = {name: _gemm_dtype(name, lab[name], records, ceilings) for name in sorted(lab)}
     return {
         "side": side,
         "expected_low": EXPECTED_FRACTION[0],
@@ -56,11 +56,15 @@ def gemm_answer(records: Records, ceilings: Sequence[Ceiling], points: Sequence[
     }
 
 
-def _gemm_dtype(name: str, point: Point, record: Record, ceilings: Sequence[Ceiling]) -> Json:
+def _gemm_dtype(name: str, point: Point, records: Records, ceilings: Sequence[Ceiling]) -> Json:
+    """One dtype; burst and sustained are the ceiling's, so that "of the vendor" means one thing everywhere."""
+    record = records[point["file"]]
     ceiling = compute_ceiling(ceilings, point["side"], name)
     instructions = compute_ceiling(ceilings, point["side"], f"{name}_fma")
-    vendor = ceiling["vendor"] if ceiling else None
-    burst, sustained = (_rate(record, kind) for kind in ("burst", "sustained"))
+    vendor = ceiling["vendor"] if ceiling else vendor_flop_per_s(records, point["side"], name)
+    burst, sustained = (ceiling["burst"], ceiling["sustained"]) if ceiling else (None, None)
+    base = records[ceiling["file"]] if ceiling else record
+    series = named(base, str(ceiling["series"])) if ceiling else named(record, "burst")
     return {
         "point": point["id"],
         "ceiling": ceiling["id"] if ceiling else None,
@@ -82,15 +86,18 @@ def _gemm_dtype(name: str, point: Point, record: Record, ceilings: Sequence[Ceil
         "instructions_flop_per_s": instructions["burst"] if instructions else None,
         "burst_fraction_of_instructions": fraction(burst, instructions["burst"] if instructions else None),
         "power_capped": ceiling["power_capped"] if ceiling else None,
-        "chip": {kind: _chip(record, kind) for kind in ("burst", "sustained")},
+        "clock_factor": ceiling["clock"]["factor"] if ceiling and ceiling["clock"] else None,
+        "use_of_issue_rate": ceiling["use"]["of_issue_rate"] if ceiling and ceiling["use"] else None,
+        "clock_hz": ceiling["clock_hz"] if ceiling else None,
+        "vendor_clock_hz": ceiling["clock"]["vendor_hz"] if ceiling and ceiling["clock"] else None,
+        "sustained_clock_hz": ceiling["sustained_clock_hz"] if ceiling else None,
+        "sustained_temperature_c": ceiling["sustained_temperature_c"] if ceiling else None,
+        "sustained_power_w": ceiling["sustained_power_w"] if ceiling else None,
+        "series": ceiling["series"] if ceiling else None,
+        "chip": {"burst": _chip(series), "sustained": _chip(named(base, "sustained"))},
         "investigations": [_finding(each, vendor) for each in record["details"].get("investigations", [])],
         "verified": point["verified"],
     }
-
-
-def _rate(record: Record, name: str) -> float | None:
-    series = named(record, name)
-    return gemm_flop_per_s(record, series) if series else None
 
 
 def _ridge(ceiling: Ceiling | None, ceilings: Sequence[Ceiling]) -> float | None:
@@ -102,9 +109,8 @@ def _ridge(ceiling: Ceiling | None, ceilings: Sequence[Ceiling]) -> float | None
     return fraction(ceiling["burst"], slopes[0] if slopes else None)
 
 
-def _chip(record: Record, name: str) -> Json:
+def _chip(series: Series | None) -> Json:
     """What the chip said under the load of one series; `throttle_reasons` is null where it says nothing."""
-    series = named(record, name)
     state = series["chip"]["during"] if series else {}
     reasons = state.get("throttle_reasons")
     return {

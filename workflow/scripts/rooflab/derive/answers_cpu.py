@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from rooflab.derive.answers_decode import lab_decode, sync_floor
-from rooflab.derive.roof import FAST_TIER, slope
+from rooflab.derive.roof import slope
 from rooflab.derive.series import fraction
 from rooflab.derive.told import told
 from rooflab.record.types import Ceiling, Floor, Json, Point, Told
@@ -21,7 +21,7 @@ def cpu_answer(
     gpu_sessions: Sequence[str],
 ) -> Json:
     """Paragraph 3: GPU over CPU on the same operator (dtype and S), beside the ratio of the memory bandwidths."""
-    pairs = _pairs(points)
+    pairs = _pairs(points, ceilings)
     read = _bandwidth_ratio(ceilings, "read", "read")
     copy = _bandwidth_ratio(ceilings, "d2d", "triad")
     ratios = [pair["ratio"] for pair in pairs.values()]
@@ -42,7 +42,7 @@ def cpu_answer(
     } | _verdict(pairs, read)
 
 
-def _pairs(points: Sequence[Point]) -> dict[str, Json]:
+def _pairs(points: Sequence[Point], ceilings: Sequence[Ceiling]) -> dict[str, Json]:
     """Both sides of every S that both measured in fp32, and GPU over CPU in achieved FLOP/s."""
     gpu, cpu = ({p["sequence"] or 0: p for p in lab_decode(points, s) if p["dtype"] == "fp32"} for s in ("gpu", "cpu"))
     return {
@@ -57,10 +57,21 @@ def _pairs(points: Sequence[Point]) -> dict[str, Json]:
             "cpu_bound_by": _bound(cpu[s]),
             "gpu_tier": gpu[s]["tier"],
             "cpu_tier": cpu[s]["tier"],
+            "gpu_at_roof": gpu[s]["at_roof"],
+            "cpu_at_roof": cpu[s]["at_roof"],
+            "gpu_fraction_of_attainable": gpu[s]["fraction_of_attainable"],
+            "cpu_fraction_of_attainable": cpu[s]["fraction_of_attainable"],
+            "gpu_fraction_of_main_memory": _of_main_memory(gpu[s], ceilings),
+            "cpu_fraction_of_main_memory": _of_main_memory(cpu[s], ceilings),
             "ratio": gpu[s]["achieved_flop_per_s"] / cpu[s]["achieved_flop_per_s"],
         }
         for s in sorted(gpu.keys() & cpu.keys())
     }
+
+
+def _of_main_memory(point: Point, ceilings: Sequence[Ceiling]) -> float | None:
+    """Bytes moved each second over the slope of reads from main memory: beyond 1, a cache served some of them."""
+    return fraction(point["achieved_bytes_per_s"], slope(ceilings, point["side"], "read"))
 
 
 def _bound(point: Point) -> str | None:
@@ -95,16 +106,24 @@ def _agreement(relative: float) -> str:
 
 
 def _reasons(pair: Json, operator_larger: bool) -> list[str]:
-    """The tags of the two points that move the operator's ratio the way it went; the others explain nothing."""
+    """What moved the operator's ratio the way it went, as far as the numbers of the two points allow it: a launch that it is
+    at, a cache where more moved than main memory can, a reference that lies far below its own roof."""
     raises = {
-        "gpu_reads_from_l2": pair["gpu_tier"] == FAST_TIER["gpu"] and pair["gpu_bound_by"] != "launch",
-        "cpu_launch_bound": pair["cpu_bound_by"] == "launch",
+        "gpu_reads_from_l2": _from_cache(pair, "gpu"),
+        "cpu_launch_bound": pair["cpu_at_roof"] and pair["cpu_bound_by"] == "launch",
+        "cpu_below_its_roof": pair["cpu_at_roof"] is False,
     }
     lowers = {
-        "gpu_launch_bound": pair["gpu_bound_by"] == "launch",
-        "cpu_reads_from_cache": pair["cpu_tier"] == FAST_TIER["cpu"] and pair["cpu_bound_by"] != "launch",
+        "gpu_launch_bound": pair["gpu_at_roof"] and pair["gpu_bound_by"] == "launch",
+        "gpu_below_its_roof": pair["gpu_at_roof"] is False,
+        "cpu_reads_from_cache": _from_cache(pair, "cpu"),
     }
     return [code for code, holds in (raises if operator_larger else lowers).items() if holds]
+
+
+def _from_cache(pair: Json, side: str) -> bool:
+    share = pair[f"{side}_fraction_of_main_memory"]
+    return share is not None and share > 1
 
 
 def _no_comparison(points: Sequence[Point], main_side: str, gpu_sessions: Sequence[str]) -> Told:

@@ -4,9 +4,10 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
+from rooflab.derive.floors import empty_launches
 from rooflab.derive.roof import compute_ceiling, slope
 from rooflab.derive.series import fraction
-from rooflab.record.types import Ceiling, Floor, Json, Point
+from rooflab.record.types import Ceiling, Floor, Json, Point, Records
 
 TEXTBOOK_FRACTION = (0.003, 0.01)  # decode's share of the fp16 Tensor Core peak as the lab tells it: 0.3 to 1 %
 TIER_SIZED = "-hbm"  # how the name of a cache sized by a memory tier ends
@@ -14,12 +15,17 @@ COPY_PATTERN = {"gpu": "d2d", "cpu": "triad"}  # the lab's slope of each side: r
 POINT_KEYS = (
     "id", "median_s", "p10_s", "p90_s", "achieved_flop_per_s", "achieved_bytes_per_s", "intensity", "bound_by", "tier",
     "memory_ceiling", "limit", "above_roof", "working_set_bytes", "implementation", "launch", "timing", "cache",
-    "fraction_of_attainable", "fraction_of_ceiling",
+    "fraction_of_attainable", "fraction_of_ceiling", "at_roof", "host_bound", "launch_floor_s", "impossible",
 )  # fmt: skip
-RUNG_KEYS = ("id", "implementation", "launch", "timing", "cache", "median_s", "bound_by", "verified")
+RUNG_KEYS = (
+    "id", "implementation", "launch", "timing", "cache", "median_s", "p10_s", "p90_s", "bound_by", "at_roof",
+    "host_bound", "verified",
+)  # fmt: skip
 
 
-def decode_answer(ceilings: Sequence[Ceiling], floors: Sequence[Floor], points: Sequence[Point], side: str) -> Json:
+def decode_answer(
+    records: Records, ceilings: Sequence[Ceiling], floors: Sequence[Floor], points: Sequence[Point], side: str
+) -> Json:
     """Paragraph 2: each lab point's step, slope and share of the peak that the textbook speaks of.
 
     `large` holds the fastest way of each cache that is sized by a memory tier instead of an S, by its name.
@@ -31,10 +37,12 @@ def decode_answer(ceilings: Sequence[Ceiling], floors: Sequence[Floor], points: 
     for point in lab_decode(points, side):
         own = dtypes.setdefault(point["dtype"], {"sequences": {}})
         own["sequences"][str(point["sequence"])] = _step(point, peak, copy)
-    for own in dtypes.values():
+    for name, own in dtypes.items():
+        programs = [empty_launches(records[p["file"]]) for p in lab_decode(points, side) if p["dtype"] == name]
+        in_turns = None not in programs and all(each == programs[0] for each in programs)
         steps = list(own["sequences"].values())
         own["latency_rises_with_sequence"] = all(a["median_s"] < b["median_s"] for a, b in pairwise(steps))
-        own["falls_within_spread"] = all(b["p90_s"] >= a["p10_s"] for a, b in pairwise(steps))
+        own["falls_within_spread"] = _falls_within_spread(steps) if in_turns else None
         own["ladder"] = _ladder(points, steps[-1])
     return {
         "side": side,
@@ -43,6 +51,7 @@ def decode_answer(ceilings: Sequence[Ceiling], floors: Sequence[Floor], points: 
         "textbook_low": TEXTBOOK_FRACTION[0],
         "textbook_high": TEXTBOOK_FRACTION[1],
         "launch_floor_s": sync_floor(floors, side),
+        **_floors_used(lab_decode(points, side)),
         "copy_bytes_per_s": copy,
         "dtypes": dtypes,
         "large": {
@@ -62,6 +71,18 @@ def sync_floor(floors: Sequence[Floor], side: str) -> float | None:
     """An empty launch from Python, synchronised on both sides, seconds."""
     found = [f["median_s"] for f in floors if (f["side"], f["launch"], f["timing"]) == (side, "python", "sync_each")]
     return found[0] if found else None
+
+
+def _floors_used(points: Sequence[Point]) -> Json:
+    """The smallest and the largest launch floor that the lab's points were held against: each program takes its own."""
+    known = [floor for point in points if (floor := point["launch_floor_s"]) is not None]
+    return {"launch_floor_low_s": min(known, default=None), "launch_floor_high_s": max(known, default=None)}
+
+
+def _falls_within_spread(steps: Sequence[Json]) -> bool:
+    """Whether 10th to 90th percentile overlap wherever a longer cache took less; of programs apart that tells nothing, for
+    launching differs between them."""
+    return all(b["p90_s"] >= a["p10_s"] for a, b in pairwise(steps))
 
 
 def _step(point: Point, peak: Ceiling | None, copy: float | None) -> Json:

@@ -1,21 +1,25 @@
 """The measured compute ceilings: what the chip was seen to do at best, never what a datasheet says.
 
-`burst` is the ceiling: the fastest that any load of the same product ran, as a rule short blocks with idle gaps.
-`sustained` (seconds of load) is the tick below it.
+`burst` is the ceiling: the fastest load of the same arithmetic, as a rule short blocks with idle gaps, five samples or more, and
+never the series that is judged by it. `sustained` (work over time under seconds of load, the same algorithm) is the tick on it.
 """
 
 from typing import Any
 
+from rooflab.derive.chip import physics
+from rooflab.derive.chip.clock import clock_split, use_split
+from rooflab.derive.chip.peaks import vendor_flop_per_s
+from rooflab.derive.chip.sustained import held
 from rooflab.derive.evidence import facts, measured
 from rooflab.derive.gemms import gemm_flop_per_s, variant_of
-from rooflab.derive.memory import memory_ceilings
-from rooflab.derive.peaks import vendor_flop_per_s
-from rooflab.derive.series import fraction, is_power_capped, median_s, named, rate_spread, refuted
+from rooflab.derive.memory import UNSWEPT, memory_ceilings
+from rooflab.derive.series import LEAST_SAMPLES, fraction, is_power_capped, median_s, named, rate_spread, refuted
 from rooflab.derive.told import told
 from rooflab.record.types import Ceiling, Record, Records, Series, Told
 from rooflab.theory import issue_rates, recorded
 from rooflab.theory.dtypes import DTYPES, dtype, variant
 
+JUDGED = "lab"  # the series of a product that is held against its ceiling
 UNEVEN = 0.03  # lab over burst from which on the reader is told
 
 
@@ -45,59 +49,63 @@ def _products(records: Records, side: str) -> list[Ceiling]:
 
 
 def _product_ceiling(records: Records, side: str, name: str) -> Ceiling | None:
-    """The fastest load of one dtype or variant over all sizes and algorithms: bursts, the lab's launches in a row, and
-    seconds without a gap, which on a chip that its power limit does not hold may be the fastest of the three."""
+    """The fastest load of one dtype or variant over all sizes and algorithms: bursts, and seconds without a gap, which on a
+    chip that its power limit does not hold may be faster. None where no series but the judged one has samples enough."""
     loads = [
         (gemm_flop_per_s(record, series), file, record, series)
         for file, record in measured(records, side, "gemm").items()
         if variant_of(record) == name
         for series in record["series"]
-        if not refuted(series)
+        if is_independent(series) and not refuted(series)
     ]
     if not loads:
         return None
     best, file, record, series = max(loads, key=lambda load: (load[0], load[1]))
-    held = _sustained(record, series)
     arithmetic = variant(name)
     unit = _unit(records, side, name)
     return _compute_ceiling(
         records,
         record,
         series,
+        _sustained(record, series),
         variant=name,
-        vendor_of=name,
+        arithmetic=name,
         dtype=arithmetic.name,
         label=f"{arithmetic.label} {unit}" if name in DTYPES else arithmetic.label,
         unit=unit,
         accumulator=arithmetic.accumulator if side == "gpu" else None,
         burst=best,
-        sustained=gemm_flop_per_s(record, held) if held else None,
-        power_capped=is_power_capped(held or series),
         n=record["shape"]["n"],
         file=file,
     )
+
+
+def is_independent(series: Series) -> bool:
+    """Whether a ceiling may rest on a series: it has samples enough, and is not the one that is judged by the ceiling."""
+    return series["name"] != JUDGED and len(series["samples_s"]) >= LEAST_SAMPLES
 
 
 def _instructions(records: Records, side: str) -> list[Ceiling]:
     """What the CUDA cores issue when nothing has to be fetched: multiply-adds in registers."""
     made = []
     for file, record in measured(records, side, "fma").items():
-        best, held = min(record["series"], key=median_s), named(record, "sustained")
-        name = str(record["dtype"])
+        often, name = [each for each in record["series"] if is_independent(each)], str(record["dtype"])
+        if not often:
+            continue
+        best = min(often, key=median_s)
         made.append(
             _compute_ceiling(
                 records,
                 record,
                 best,
+                _sustained(record, best),
                 variant=f"{name}_fma",
-                vendor_of=name,
+                arithmetic=name,
                 dtype=name,
                 label=f"{dtype(name).label} multiply-adds in registers",
                 unit="CUDA core",
                 accumulator=name,
                 burst=recorded.flop(record) / median_s(best),
-                sustained=recorded.flop(record) / median_s(held) if held else None,
-                power_capped=is_power_capped(held or best),
                 n=None,
                 file=file,
             )
@@ -105,8 +113,13 @@ def _instructions(records: Records, side: str) -> list[Ceiling]:
     return made
 
 
-def _compute_ceiling(records: Records, record: Record, series: Series, **given: Any) -> Ceiling:
-    side, vendor = record["side"], vendor_flop_per_s(records, record["side"], given["vendor_of"])
+def _compute_ceiling(records: Records, record: Record, series: Series, run: Series | None, **given: Any) -> Ceiling:
+    """`run`: the sustained one of the same algorithm. `arithmetic`: what the vendor's figures and the chip's rates are of."""
+    side, flop = record["side"], recorded.flop(record)
+    vendor, long = vendor_flop_per_s(records, side, given["arithmetic"]), held(run) if run else None
+    sustained = flop / long.seconds_per_launch if long else None
+    of_limit = physics.share(given["burst"], physics.flop_per_s(records, side, given["arithmetic"], series))
+    clock = clock_split(records, side, given["arithmetic"], series)
     return {
         "id": f"{side}-compute-{given['variant']}",
         "side": side,
@@ -119,27 +132,35 @@ def _compute_ceiling(records: Records, record: Record, series: Series, **given: 
         "tier": None,
         "pattern": None,
         "burst": given["burst"],
-        "burst_spread": rate_spread(series, recorded.flop(record)),
-        "sustained": given["sustained"],
+        "burst_spread": rate_spread(series, flop),
+        "sustained": sustained,
         "unit_of_value": "flop_per_s",
         "vendor": vendor,
         "fraction_of_vendor": fraction(given["burst"], vendor),
-        "sustained_fraction_of_vendor": fraction(given["sustained"], vendor),
-        "power_capped": given["power_capped"],
+        "sustained_fraction_of_vendor": fraction(sustained, vendor),
+        "power_capped": is_power_capped(run or series),
         "sm_clock_hz": series["chip"]["during"].get("sm_clock_hz"),
+        "clock_hz": clock["measured_hz"],
+        "clock": clock,
+        "use": use_split(records, given["arithmetic"], given["burst"], vendor, clock),
+        "sustained_clock_hz": long.sm_clock_hz if long else None,
+        "sustained_temperature_c": long.temperature_c if long else None,
+        "sustained_power_w": long.power_w if long else None,
+        "of_physical_limit": of_limit,
+        "impossible": physics.is_impossible(of_limit),
         "implementation": series["implementation"],
+        "series": series["name"],
+        "samples": len(series["samples_s"]),
         "n": given["n"],
-        "reach_bytes": None,
-        "sweep": None,
+        **UNSWEPT,
         "file": given["file"],
     }
 
 
 def _sustained(record: Record, burst: Series) -> Series | None:
-    """The sustained run of the same product, of the same implementation where it was taken."""
-    held = [series for series in record["series"] if series["name"].startswith("sustained")]
-    same = [series for series in held if series["implementation"] == burst["implementation"]]
-    return next(iter(same or held), None)
+    """The sustained run of the same algorithm and size; None where another one was held."""
+    held_runs = (series for series in record["series"] if series["name"].startswith("sustained"))
+    return next((each for each in held_runs if each["implementation"] == burst["implementation"]), None)
 
 
 def _unit(records: Records, side: str, name: str) -> str:

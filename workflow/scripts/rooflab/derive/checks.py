@@ -5,11 +5,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from rooflab.derive.answers import resolve
+from rooflab.derive.chip.peaks import cpu_peak_flop_per_s, vendor_flop_per_s, vendor_of
+from rooflab.derive.chip.physics import is_impossible
+from rooflab.derive.evidence import facts
 from rooflab.derive.gemms import LAB_DTYPES, gemm_flop_per_s, lab_records
-from rooflab.derive.peaks import cpu_peak_flop_per_s, vendor_flop_per_s, vendor_of
-from rooflab.derive.series import fraction, named, refuted
+from rooflab.derive.series import fraction, is_power_capped, named, refuted
 from rooflab.derive.told import told
-from rooflab.record.types import Check, Point, Reason, Records, Told
+from rooflab.record.types import Ceiling, Check, PlacedPart, Point, Reason, Records, Told
+from rooflab.theory.dtypes import refusal
 
 LEAST_DTYPES = 3
 LEAST_FRACTION_OF_VENDOR = 0.70
@@ -39,9 +42,20 @@ def check(
     }
 
 
-def measured_checks(records: Records, points: Sequence[Point], main_side: str) -> list[Check]:
-    """The checks that the measurements alone decide."""
-    return [gemm_within_30_percent(records, main_side), decode_sequences(points, main_side), points_below_roof(points)]
+def measured_checks(
+    records: Records,
+    ceilings: Sequence[Ceiling],
+    points: Sequence[Point],
+    parts: Mapping[str, PlacedPart],
+    main_side: str,
+) -> list[Check]:
+    """The checks that the measurements alone decide. `parts`: of served models and sweeps, by a name for each."""
+    return [
+        gemm_within_30_percent(records, main_side),
+        decode_sequences(points, main_side),
+        points_below_roof(points),
+        physically_possible(ceilings, points, parts),
+    ]
 
 
 def gemm_within_30_percent(records: Records, main_side: str) -> Check:
@@ -51,10 +65,32 @@ def gemm_within_30_percent(records: Records, main_side: str) -> Check:
     if unknown is not None:
         return check(name, None, limit=limit, reason=[unknown])
     fractions = gemm_fractions_of_vendor(records, main_side)
-    low = [told("reaches", dtype=dtype, share=value) for dtype, value in fractions.items() if value < limit]
-    few = [told("few_dtypes", count=len(fractions), least=LEAST_DTYPES)] if len(fractions) < LEAST_DTYPES else []
-    advice = told("advice_investigate") if low else told("advice_missing_dtypes")
-    return check(name, not low and not few, fractions, limit, [*few, *low], [advice])
+    least = min(LEAST_DTYPES, len(computed_dtypes(records)))
+    low = [dtype for dtype, value in fractions.items() if value < limit]
+    capped = [dtype for dtype in low if _is_capped(records, main_side, dtype)]
+    said = [
+        told("reaches_capped", dtype=dtype, share=fractions[dtype]) if dtype in capped
+        else told("reaches", dtype=dtype, share=fractions[dtype])
+        for dtype in low
+    ]  # fmt: skip
+    few = [told("few_dtypes", count=len(fractions), least=least)] if len(fractions) < least else []
+    advice = told("advice_missing_dtypes") if not low else told("advice_investigate")
+    peaks = vendor_of(records)
+    known = [peaks.power_cap] if capped and peaks and peaks.power_cap else []
+    return check(name, not low and not few, fractions, limit, [*few, *said, *known], [advice])
+
+
+def computed_dtypes(records: Records) -> list[str]:
+    """The lab's dtypes that the chip of the session multiplies; all of them where the chip is not known."""
+    gpu = facts(records, "gpu")
+    known = gpu["compute_capability"] if gpu else None
+    return [each for each in LAB_DTYPES if known is None or refusal(each, round(10 * float(known))) is None]
+
+
+def _is_capped(records: Records, side: str, dtype: str) -> bool:
+    """Whether the power limit held the clocks of a plain lab product down, under its bursts or seconds of load."""
+    _, record = lab_records(records, side)[dtype]
+    return any(is_power_capped(series) for series in record["series"])
 
 
 def gemm_fractions_of_vendor(records: Records, side: str) -> dict[str, float]:
@@ -91,6 +127,18 @@ def points_below_roof(points: Iterable[Point]) -> Check:
     causes = sorted({f"advice_above_{point['bound_by']}" for point in above})
     reason = listed if known else [told("no_roof")]
     return check("points_below_roof", not above if known else None, len(above), 0, reason, map(told, causes))
+
+
+def physically_possible(ceilings: Iterable[Ceiling], points: Iterable[Point], parts: Mapping[str, PlacedPart]) -> Check:
+    """No figure may exceed what the chip can do by more than 2 %: SMs x FLOP per clock x clock, bus width x memory clock."""
+    shares = {ceiling["id"]: ceiling["of_physical_limit"] for ceiling in ceilings}
+    shares |= {point["id"]: point["of_physical_limit"] for point in points}
+    shares |= {name: part["of_physical_limit"] for name, part in parts.items()}
+    known = {name: share for name, share in shares.items() if share is not None}
+    beyond = [told("beyond_physics", what=name, share=share) for name, share in known.items() if is_impossible(share)]
+    reason = beyond if known else [told("no_physical_limit")]
+    passed = not beyond if known else None
+    return check("physically_possible", passed, len(beyond), 0, reason, [told("advice_beyond_physics")])
 
 
 def plot_complete(roofline: Mapping[str, Any], svg: str | None) -> Check:

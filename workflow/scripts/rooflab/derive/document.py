@@ -5,11 +5,13 @@ from collections.abc import Iterable, Sequence
 from rooflab.derive.answers import answers
 from rooflab.derive.ceilings import all_ceilings, uneven_loads
 from rooflab.derive.checks import measured_checks
+from rooflab.derive.drift import drifts
 from rooflab.derive.evidence import facts, holes, main_side, measured, notes, select
 from rooflab.derive.floors import launch_floors
 from rooflab.derive.points import all_points
+from rooflab.derive.roof import MAIN_TIER
 from rooflab.derive.serving import models, sweeps
-from rooflab.record.types import Ceiling, Json, Planned, Records, Ridge, Roofline
+from rooflab.record.types import Ceiling, Json, PlacedPart, Planned, Records, Ridge, Roofline, Served, Sweep
 from rooflab.theory import work
 
 # Format history. 1: first format; 2: reasons, notes and advice as codes with values, without what was paid.
@@ -39,6 +41,7 @@ def roofline(
     ceilings = sorted([*all_ceilings(used), *cpu_ceilings], key=lambda ceiling: ceiling["id"])
     floors = launch_floors(used)
     points = all_points(used, ceilings, floors)
+    served, walked = models(used, ceilings, floors, asked), sweeps(used, ceilings, floors)
     return {
         "schema": "roofline",
         "schema_version": ROOFLINE_VERSION,
@@ -50,17 +53,17 @@ def roofline(
         "floors": floors,
         "points": points,
         "ridge_points": ridge_points(ceilings),
-        "models": models(used, ceilings, floors, asked),
-        "sweeps": sweeps(used, ceilings, floors),
+        "models": served,
+        "sweeps": walked,
         "holes": holes(used, plan),
-        "checks": measured_checks(used, points, side),
+        "checks": measured_checks(used, ceilings, points, _parts(served, walked), side),
         "answers": answers(used, ceilings, floors, points, side, gpu_sessions),
-        "notes": [*notes(used, plan), *uneven_loads(used)],
+        "notes": [*notes(used, plan), *drifts(used), *uneven_loads(used)],
     }
 
 
 def ridge_points(ceilings: Iterable[Ceiling]) -> list[Ridge]:
-    """Where each compute ceiling meets each memory slope of its side, FLOP/byte."""
+    """Where each compute ceiling meets the slope of its side, reads from main memory, FLOP/byte."""
     known = list(ceilings)
     return [
         {
@@ -71,8 +74,22 @@ def ridge_points(ceilings: Iterable[Ceiling]) -> list[Ridge]:
         }
         for top in known
         for slope in known
-        if top["kind"] == "compute" and slope["kind"] == "memory" and top["side"] == slope["side"]
+        if top["kind"] == "compute" and top["side"] == slope["side"]
+        if (slope["pattern"], slope["tier"]) == ("read", MAIN_TIER[slope["side"]])
     ]
+
+
+def _parts(served: Iterable[Served], walked: Iterable[Sweep]) -> dict[str, PlacedPart]:
+    """Every part of the served models and every point of the sweeps, by a name that tells it."""
+    made: dict[str, PlacedPart] = {}
+    for model in served:
+        for part in model["operators"]:
+            tokens = f" S {part['length']}" if part["length"] else ""
+            dtype = model["kv_dtype"] if part["kind"] == "attention" else model["dtype"]
+            made[f"{model['name']} {part['part']} {dtype}{tokens} batch {part['batch']}"] = part
+    for sweep in walked:
+        made |= {f"{sweep['file']} batch {point['batch']}": point for point in sweep["points"]}
+    return made
 
 
 def _device(records: Records, side: str) -> Json | None:

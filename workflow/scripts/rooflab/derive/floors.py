@@ -28,6 +28,12 @@ def own_floors(record: Record, floors: Iterable[Floor]) -> list[Floor]:
     ]
 
 
+def empty_launches(record: Record) -> list[float] | None:
+    """The samples of launching nothing that a decode program took beside its steps; records that hold the same ones were
+    measured in turns by one program. None where it took none."""
+    return next((each["samples_s"] for each in record["series"] if each["implementation"] == EMPTY), None)
+
+
 def _floor(side: str, file: str, series: Series) -> Floor:
     return {
         "id": f"{side}-launch-{series['name'].replace(' ', '_')}",

@@ -1,11 +1,11 @@
 """The matrix products of a session: which record is the lab's, and how fast its series ran."""
 
+from rooflab.derive.chip.sustained import held
 from rooflab.derive.evidence import measured
-from rooflab.derive.series import seconds_per_launch
+from rooflab.derive.series import median_s
 from rooflab.record.names import format_of_product
 from rooflab.record.types import Record, Records, Series
 from rooflab.theory import recorded
-from rooflab.theory.quantiles import median
 
 LAB_N = 4096
 LAB_DTYPES = ("fp32", "fp16", "bf16", "fp8_e4m3")
@@ -17,10 +17,9 @@ def variant_of(record: Record) -> str:
 
 
 def gemm_flop_per_s(record: Record, series: Series) -> float:
-    """FLOP/s of a GEMM series at its median; of a sustained one in its second half, when the chip has settled."""
-    seconds = seconds_per_launch(series)
-    settled = seconds[len(seconds) // 2 :] if series["name"].startswith("sustained") else seconds
-    return recorded.flop(record) / median(settled)
+    """FLOP/s of a GEMM series at its median; of a sustained one work over time, when the chip has settled."""
+    long = series["name"].startswith("sustained")
+    return recorded.flop(record) / (held(series).seconds_per_launch if long else median_s(series))
 
 
 def lab_records(records: Records, side: str) -> dict[str, tuple[str, Record]]:

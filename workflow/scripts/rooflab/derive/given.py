@@ -5,7 +5,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from rooflab.derive.memory import PATTERN_LABEL
+from rooflab.derive.chip.clock import UNCLOCKED
+from rooflab.derive.memory import PATTERN_LABEL, UNSWEPT
 from rooflab.record.types import Ceiling
 from rooflab.theory.dtypes import DTYPES, dtype
 
@@ -54,9 +55,13 @@ def _given(file: str, kind: str, name: str, rate: float) -> Ceiling:
         "sustained_fraction_of_vendor": None,
         "power_capped": None,
         "sm_clock_hz": None,
+        **UNCLOCKED,
+        **UNSWEPT,
+        "of_physical_limit": None,
+        "impossible": False,
         "implementation": "given",
+        "series": None,
+        "samples": 0,
         "n": None,
-        "reach_bytes": None,
-        "sweep": None,
         "file": file,
     }

@@ -2,11 +2,12 @@
 
 from collections.abc import Iterator, Sequence
 
+from rooflab.derive.chip import physics
+from rooflab.derive.chip.peaks import vendor_flop_per_s
 from rooflab.derive.evidence import measured
 from rooflab.derive.floors import EMPTY, own_floors
 from rooflab.derive.gemms import LAB_DTYPES, lab_records, variant_of
-from rooflab.derive.peaks import vendor_flop_per_s
-from rooflab.derive.roof import Way, is_above_roof, roof
+from rooflab.derive.roof import Way, is_above_roof, is_at, roof
 from rooflab.derive.series import fraction, median_s, named, refuted, seconds_per_launch, times, verified
 from rooflab.record.types import Ceiling, Floor, Named, Placed, Point, Record, Records, Series, Timed
 from rooflab.theory import recorded
@@ -126,14 +127,22 @@ def _placed(
     place = over.place(work, way, head["working_set_bytes"])
     limit, achieved = place.limit, work.flop / known["median_s"]
     attainable = work.flop / limit.seconds if limit else None
+    of_limit = physics.highest(
+        physics.share(achieved, physics.flop_per_s(records, side, head["variant"], series)),
+        physics.share(work.bytes / known["median_s"], physics.bytes_per_s(records, place.tier)),
+    )
     spread = (known["p90_s"] - known["p10_s"]) / known["median_s"]
     return {
         "achieved_flop_per_s": achieved,
         "achieved_bytes_per_s": work.bytes / known["median_s"],
         "attainable_flop_per_s": attainable,
         "bound_by": limit.bound if limit else None,
+        "at_roof": is_at(limit, known["median_s"]),
         "limit": limit.source if limit else None,
         "launch_floor_s": place.floor["median_s"] if place.floor else None,
+        "launch_floor_p10_s": place.floor["p10_s"] if place.floor else None,
+        "launch_floor_p90_s": place.floor["p90_s"] if place.floor else None,
+        "host_bound": side == "gpu" and series["launch"] == "python" and bool(limit and limit.bound == "launch"),
         "tier": place.tier,
         "memory_ceiling": place.memory["id"] if place.memory else None,
         "fraction_of_attainable": fraction(achieved, attainable),
@@ -141,4 +150,6 @@ def _placed(
         "fraction_of_fp16_peak": fraction(achieved, over.flop_per_s("fp16") if side == "gpu" else None),
         "fraction_of_vendor": fraction(achieved, vendor_flop_per_s(records, side, head["variant"])),
         "above_roof": is_above_roof(known["median_s"], spread, limit),
+        "of_physical_limit": of_limit,
+        "impossible": physics.is_impossible(of_limit),
     }

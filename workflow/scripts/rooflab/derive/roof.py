@@ -7,6 +7,7 @@ more floor.
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from math import log
 
 from rooflab.derive.evidence import facts
 from rooflab.record.types import Ceiling, Floor, Records
@@ -15,6 +16,9 @@ from rooflab.theory.work import Work
 FAST_TIER = {"gpu": "L2", "cpu": "cache"}
 MAIN_TIER = {"gpu": "HBM", "cpu": "DRAM"}
 FAST_BYTES = {"gpu": "l2_bytes", "cpu": "llc_bytes"}
+
+
+AT_ROOF = 2 / 3  # of the attainable speed: from here on a roof explains a time
 
 
 @dataclass(frozen=True)
@@ -95,8 +99,24 @@ def tier_of(side: str, working_set_bytes: int, cache: str | None, fast_bytes: in
 
 def memory_ceiling(ceilings: Iterable[Ceiling], side: str, tier: str) -> Ceiling | None:
     """The ceiling for reads from `tier`: its own where measured, else the read ceiling of main memory; never a copy."""
-    reads = {c["tier"]: c for c in ceilings if c["side"] == side and c["pattern"] in ("read", "l2")}
-    return reads.get(tier) or reads.get(MAIN_TIER[side])
+    reads = [c for c in ceilings if c["side"] == side and c["pattern"] in ("l2", "read")]
+    ordered = sorted(reads, key=lambda c: c["pattern"] != "l2")
+    own = (c for wanted in (tier, MAIN_TIER[side]) for c in ordered if c["tier"] == wanted)
+    return next(own, None)
+
+
+def bandwidth_at(slope: Ceiling, nbytes: int) -> float:
+    """Bytes/s of a slope for a working set of `nbytes`: a tier that was swept over sizes has a curve, straight between two
+    neighbours in the logarithm of the size, and flat beyond its ends."""
+    sweep = slope["sweep"]
+    if not sweep:
+        return slope["burst"]
+    below = [each for each in sweep if each[0] <= nbytes]
+    above = [each for each in sweep if each[0] > nbytes]
+    if not below or not above:
+        return (below[-1] if below else above[0])[1]
+    (low, slow), (high, fast) = below[-1], above[0]
+    return slow + (fast - slow) * log(nbytes / low) / log(high / low)
 
 
 def compute_ceiling(ceilings: Iterable[Ceiling], side: str, variant: str) -> Ceiling | None:
@@ -125,7 +145,7 @@ def limits(work: Work, tier: str, compute: Ceiling | None, memory: Ceiling | Non
     if compute is not None:
         made.append(Limit("compute", work.flop / compute["burst"], relative_spread(compute), compute["id"]))
     if memory is not None:
-        seconds = work.bytes / memory["burst"]
+        seconds = work.bytes / bandwidth_at(memory, work.bytes)
         made.append(Limit(tier, seconds, relative_spread(memory), memory["id"], judged=memory["tier"] == tier))
     if floor is not None:
         width = (floor["p90_s"] - floor["p10_s"]) / floor["median_s"]
@@ -136,6 +156,12 @@ def limits(work: Work, tier: str, compute: Ceiling | None, memory: Ceiling | Non
 def binding(known: Iterable[Limit]) -> Limit | None:
     """The limit that sets the attainable time; a tie goes to the first; None where nothing is known."""
     return max(known, key=lambda limit: limit.seconds, default=None)
+
+
+def is_at(limit: Limit | None, median_s: float | None) -> bool | None:
+    """Whether something that took `median_s` is at the roof that allows it least, so that this roof explains its time; else
+    it lies below every roof, and that one is only the nearest. None where no roof or no time is known."""
+    return None if limit is None or median_s is None else limit.seconds >= AT_ROOF * median_s
 
 
 def is_above_roof(median_s: float, spread: float, limit: Limit | None) -> bool:

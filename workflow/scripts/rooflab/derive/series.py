@@ -5,6 +5,7 @@ from typing import TypedDict
 from rooflab.record.types import Record, Series
 from rooflab.theory.quantiles import median, percentile
 
+LEAST_SAMPLES = 5  # that a ceiling rests on
 POWER_CAP = "swpowercap"
 
 

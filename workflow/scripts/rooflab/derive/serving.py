@@ -45,7 +45,7 @@ def sweeps(records: Records, ceilings: Sequence[Ceiling], floors: Sequence[Floor
     """The measured curves up the slope, with their largest gap below min(slope, ceiling)."""
     over, made = roof(records, "gpu", ceilings, floors), list[Sweep]()
     for file, record in measured(records, "gpu", "sweep").items():
-        spec, points = record["spec"], sweep_points(record, over)
+        spec, points = record["spec"], sweep_points(record, records, over)
         gaps: list[Gap] = [
             {"batch": point["batch"], "intensity": point["intensity"], "fraction_of_attainable": share}
             for point in points

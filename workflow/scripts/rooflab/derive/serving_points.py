@@ -4,8 +4,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from rooflab.derive.chip import physics
 from rooflab.derive.evidence import measured
-from rooflab.derive.roof import Limit, Roof, Way
+from rooflab.derive.roof import Limit, Roof, Way, is_at
 from rooflab.derive.series import fraction, median_s, refuted, verified
 from rooflab.record.types import Json, Part, PlacedPart, Record, Records, Series, Walked
 from rooflab.theory import step, storage
@@ -49,7 +50,7 @@ def attention_points(setting: Setting, records: Records, over: Roof, lengths: li
                 "batch": batch,
                 "length": length,
                 "count": None if setting.model.window else setting.model.layers,
-                **_placed(work, series, file, over, cache_arithmetic(setting.kv_dtype)),
+                **_placed(work, series, file, records, over, cache_arithmetic(setting.kv_dtype)),
             }
         )
     return made
@@ -68,7 +69,7 @@ def other_points(setting: Setting, records: Records, over: Roof, batch: int) -> 
                 "batch": batch,
                 "length": None,
                 "count": part.count,
-                **_placed(work, found, file if found else None, over, arithmetic),
+                **_placed(work, found, file if found else None, records, over, arithmetic),
             }
         )
     return made
@@ -124,7 +125,7 @@ def cache_arithmetic(kv_dtype: str) -> str:
     return dtype(kv_dtype).arithmetic
 
 
-def sweep_points(record: Record, over: Roof) -> list[Walked]:
+def sweep_points(record: Record, records: Records, over: Roof) -> list[Walked]:
     """The measured walk up the slope, one point per batch; weights come from main memory at each of them."""
     spec = record["spec"]
     size, made = dtype(spec["dtype"]).bytes, list[Walked]()
@@ -132,7 +133,7 @@ def sweep_points(record: Record, over: Roof) -> list[Walked]:
         batch = int(series["name"].removeprefix("m"))
         product = step.Product("projection", batch, spec["n"], spec["k"], 1)
         work = product.work(size, result_bytes(spec["dtype"]))
-        made.append({"batch": batch, **_placed(work, series, None, over, spec["dtype"])})
+        made.append({"batch": batch, **_placed(work, series, None, records, over, spec["dtype"])})
     return sorted(made, key=lambda point: point["batch"])
 
 
@@ -164,11 +165,14 @@ def part_limit(work: Work, over: Roof, arithmetic: str | None) -> Limit | None:
     return over.place(work, _way(arithmetic), work.bytes).limit
 
 
-def _placed(work: Work, series: Series | None, file: str | None, over: Roof, arithmetic: str | None) -> PlacedPart:
+def _placed(
+    work: Work, series: Series | None, file: str | None, records: Records, over: Roof, arithmetic: str | None
+) -> PlacedPart:
     """A part under its roof; a result that is wrong is not measured."""
     place = over.place(work, _way(arithmetic), work.bytes)
     middle = median_s(series) if series is not None and not refuted(series) else None
     attainable_s = place.limit.seconds if place.limit else None
+    of_limit = _of_physical_limit(work, middle, series, records, arithmetic, place.tier)
     return {
         "flop": work.flop,
         "bytes": work.bytes,
@@ -179,8 +183,22 @@ def _placed(work: Work, series: Series | None, file: str | None, over: Roof, ari
         "attainable_flop_per_s": work.flop / attainable_s if attainable_s else None,
         "fraction_of_attainable": fraction(attainable_s, middle),
         "bound_by": place.limit.bound if place.limit else None,
+        "at_roof": is_at(place.limit, middle),
         "tier": place.tier,
+        "of_physical_limit": of_limit,
+        "impossible": physics.is_impossible(of_limit),
         "implementation": series["implementation"] if series else None,
         "verified": bool(series and verified(series)),
         "file": file,
     }
+
+
+def _of_physical_limit(
+    work: Work, seconds: float | None, series: Series | None, records: Records, arithmetic: str | None, tier: str
+) -> float | None:
+    """The part's rates over what the chip can do: computing in its arithmetic, and moving over the bus."""
+    if seconds is None:
+        return None
+    most = physics.flop_per_s(records, "gpu", arithmetic, series) if arithmetic else None
+    moved = physics.share(work.bytes / seconds, physics.bytes_per_s(records, tier))
+    return physics.highest(physics.share(work.flop / seconds, most), moved)

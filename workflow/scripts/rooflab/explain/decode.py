@@ -210,16 +210,16 @@ def implementation_name(implementation: str, voice: Voice) -> str:
 def falls(dtypes: Record, voice: Voice) -> list[str]:
     """Where a longer cache took less time, and whether that lies within the noise."""
     said = []
-    for noise in (True, False):
+    for noise, kind in ((True, "noise"), (False, "real"), (None, "programs")):
         items = [
             voice.say("decode.fall", dtype=dtype.replace("_", " "), before=before, after=after,
                  shorter=first["median_s"], longer=second["median_s"])
             for dtype, own in dtypes.items()
             for (before, first), (after, second) in pairwise(own["sequences"].items())
-            if own["falls_within_spread"] == noise and first["median_s"] >= second["median_s"]
+            if own["falls_within_spread"] is noise and first["median_s"] >= second["median_s"]
         ]  # fmt: skip
         if items:
-            why = voice.say(f"decode.falls.{'noise' if noise else 'real'}")
+            why = voice.say(f"decode.falls.{kind}")
             said.append(voice.say("decode.falls", items="; ".join(items), why=why))
     return said
 

@@ -120,6 +120,8 @@ def ordered(roofline: Record, wanted: Callable[[Record], bool]) -> list[Record]:
 def bound(voice: Voice, point: Record) -> Cell:
     """What bounds a point; a warning where it lies above its roof."""
     told = voice.say(f"chart.bound.{point['bound_by']}") if point["bound_by"] else voice.say("report.none")
+    if point["at_roof"] is False:
+        told = voice.say("chart.below_every_roof", bound=told)
     return f"{told} ({voice.say('chart.above_roof')})" if point["above_roof"] else told
 
 

@@ -106,7 +106,43 @@ class Record(TypedDict):
 Records = Mapping[str, Record]  # by the file under the session's folder
 
 
-class Ceiling(TypedDict):
+class ClockSplit(TypedDict):
+    """The clock inside the timed blocks over the one that the vendor's figure assumes; null with the code of its reason."""
+
+    measured_hz: float | None
+    vendor_hz: float | None
+    factor: float | None
+    reason: str | None
+
+
+class UseSplit(TypedDict):
+    """The share of what the units can issue at the measured clock; null with the code of its reason."""
+
+    of_issue_rate: float | None
+    reason: str | None
+
+
+class Clocked(TypedDict):
+    """What the stamps and gauges say of a compute ceiling and of its sustained run."""
+
+    clock_hz: float | None
+    clock: ClockSplit | None
+    use: UseSplit | None
+    sustained_clock_hz: float | None
+    sustained_temperature_c: float | None
+    sustained_power_w: float | None
+
+
+class Swept(TypedDict):
+    """A slope taken over buffer sizes: L2."""
+
+    reach_bytes: int | None
+    sweep: list[list[float]] | None
+    plateau: list[float] | None
+    plateau_bytes: list[int] | None
+
+
+class Ceiling(Clocked, Swept):
     """What a chip was seen to do at best: a compute ceiling (FLOP/s) or a memory slope (bytes/s)."""
 
     id: str
@@ -128,10 +164,12 @@ class Ceiling(TypedDict):
     sustained_fraction_of_vendor: float | None
     power_capped: bool | None
     sm_clock_hz: float | None
+    of_physical_limit: float | None
+    impossible: bool
     implementation: str
+    series: str | None
+    samples: int
     n: int | None
-    reach_bytes: int | None
-    sweep: list[list[float]] | None
     file: str
 
 
@@ -179,8 +217,12 @@ class Placed(TypedDict):
     achieved_bytes_per_s: float
     attainable_flop_per_s: float | None
     bound_by: str | None
+    at_roof: bool | None
     limit: str | None
     launch_floor_s: float | None
+    launch_floor_p10_s: float | None
+    launch_floor_p90_s: float | None
+    host_bound: bool
     tier: str
     memory_ceiling: str | None
     fraction_of_attainable: float | None
@@ -188,6 +230,8 @@ class Placed(TypedDict):
     fraction_of_fp16_peak: float | None
     fraction_of_vendor: float | None
     above_roof: bool
+    of_physical_limit: float | None
+    impossible: bool
 
 
 class Named(TypedDict):
@@ -230,7 +274,10 @@ class PlacedPart(Needed):
     attainable_flop_per_s: float | None
     fraction_of_attainable: float | None
     bound_by: str | None
+    at_roof: bool | None
     tier: str
+    of_physical_limit: float | None
+    impossible: bool
     implementation: str | None
     verified: bool
     file: str | None
