@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from paid import cpu_bandwidth, cpu_decode_attn, cpu_device, cpu_launch_floor, cpu_peak_flops
 from rooflab.machine import host_cpu
+from rooflab.machine.preflight import NotReady
 from rooflab.measure.bench import Bench
 from rooflab.measure.outcome import Failed, Unsupported
 from rooflab.reference import minigpt, weights
@@ -163,7 +164,9 @@ def test_decode_from_a_checkpoint(bench: Bench, tmp_path: Path) -> None:
         ({"seed": 0, "generator": 99}, None, "generator 99"),
     ],
 )
-def test_unusable_weights_fail(tmp_path: Path, named: dict[str, Any], path: str | None, message: str) -> None:
+def test_unusable_weights_stop_the_session(
+    tmp_path: Path, named: dict[str, Any], path: str | None, message: str
+) -> None:
     (tmp_path / "other.npz").write_bytes(b"other")
-    with pytest.raises(Failed, match=message):
+    with pytest.raises(NotReady, match=message):
         cpu_decode_attn.load(named, minigpt.Geometry(**GEOMETRY), str(tmp_path / path) if path else None)

@@ -293,6 +293,7 @@ parser = argparse.ArgumentParser()
 parser.add_argument("--spec", type=json.loads)
 parser.add_argument("--out", type=Path)
 parser.add_argument("--log")
+parser.add_argument("--beside")
 given = parser.parse_args()
 program.run(measure, given.spec["side"], program.Job(given.spec, given.out), opener)
 """

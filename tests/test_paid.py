@@ -1,16 +1,21 @@
 """A paid program publishes once, adopts, refuses the wrong machine, and never lets a failure stand in the way."""
 
+import io
+import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
-from rooflab.machine import locks
-from rooflab.measure import program
+from rooflab.machine import locks, preflight
+from rooflab.measure import program, pulse
 from rooflab.measure.bench import Bench
+from rooflab.measure.cuda.cublaslt import LtError
 from rooflab.measure.outcome import Failed, Measurement, Unsupported
-from rooflab.measure.station import Station, open_cpu_station
-from rooflab.plan import measurements
+from rooflab.measure.station import Station
+from rooflab.plan import measurements, session
 from rooflab.plan.points import Point
-from rooflab.record import identity, ledger, records
+from rooflab.record import attempts, identity, ledger, names, records
 
 CPU = {"name": "Some CPU", "cores_physical": 2, "threads": 2}
 
@@ -65,8 +70,6 @@ def test_a_failure_is_a_record_with_its_remedy(job: program.Job) -> None:
 
 
 def test_a_failed_attempt_is_planned_again_without_touching_its_record(job: program.Job) -> None:
-    from rooflab.plan import session
-
     def fails(spec: dict, bench: Bench) -> Measurement:
         raise Failed("busy", "wait")
 
@@ -81,8 +84,6 @@ def test_a_failed_attempt_is_planned_again_without_touching_its_record(job: prog
 
 
 def test_unsupported_is_final(job: program.Job) -> None:
-    from rooflab.plan import session
-
     def cannot(spec: dict, bench: Bench) -> Measurement:
         raise Unsupported("no such unit")
 
@@ -110,20 +111,132 @@ def test_another_card_of_the_same_model_goes_on_and_another_power_limit_does_not
     assert identity._differences("gpu", card, card | {"memory_bytes": 100e9}) != []
 
 
-def test_an_unexpected_error_writes_nothing_and_exits_non_zero(
+def typed(job: program.Job, monkeypatch: pytest.MonkeyPatch, measure: program.Measure, opener: Any) -> int:
+    """The exit status of the program, as the command line starts it."""
+
+    def leave(status: int) -> None:
+        raise SystemExit(status)
+
+    given = ["--spec", records.canonical_json(job.spec), "--out", str(job.out), "--log", "logs/l.log"]
+    monkeypatch.setattr("sys.argv", ["x", *given])
+    monkeypatch.setattr(program, "leave", leave)
+    monkeypatch.setattr(program, "_ignore_signals", lambda: None)
+    with pytest.raises(SystemExit) as stop:
+        program.main(measure, "cpu", opener)
+    return int(str(stop.value.code))
+
+
+def breaking(error: Exception) -> program.Measure:
+    def breaks(spec: dict, bench: Bench) -> Measurement:
+        raise error
+
+    return breaks
+
+
+@pytest.mark.parametrize(
+    "error", [RuntimeError("cudaErrorIllegalAddress: x"), IndexError("empty"), LtError("cublasLtMatmul", 15)]
+)
+def test_an_error_of_one_measurement_is_its_record_and_the_program_succeeds(
+    job: program.Job, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    assert typed(job, monkeypatch, breaking(error), lambda weights: station()) == 0
+    record = records.read_record(job.out)
+    assert record["status"] == "failed" and str(error) in record["reason"] and record["remedy"]
+    assert attempts.own_failure(record)
+    assert "Traceback" in Path("logs/l.log").read_text()
+
+
+@pytest.mark.parametrize(
+    "error", [RuntimeError("cudaErrorECCUncorrectable: x"), preflight.NotReady("no weights", "give them")]
+)
+def test_an_error_of_the_machine_writes_nothing_and_exits_non_zero(
+    job: program.Job, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], error: Exception
+) -> None:
+    assert typed(job, monkeypatch, breaking(error), lambda weights: station()) == program.RESULTS_LOST
+    assert not job.out.exists() and "not measured" in capsys.readouterr().err
+
+
+class Ascii(io.TextIOWrapper):
+    """A terminal without the letter for micro."""
+
+    def __init__(self) -> None:
+        super().__init__(io.BytesIO(), encoding="ascii")
+
+
+def closed() -> io.StringIO:
+    stream = io.StringIO()
+    stream.close()
+    return stream
+
+
+@pytest.mark.parametrize("stdout", [Ascii, lambda: None, closed])
+def test_no_terminal_costs_a_record(
+    job: program.Job, monkeypatch: pytest.MonkeyPatch, stdout: Callable[[], Any]
+) -> None:
+    monkeypatch.setattr("sys.stdout", stdout())
+    assert typed(job, monkeypatch, floor, lambda weights: station()) == 0
+    assert records.read_record(job.out)["status"] == "measured"
+
+
+def test_what_fails_after_publishing_is_named_in_the_log_and_changes_nothing(
     job: program.Job, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(
-        "sys.argv", ["x", "--spec", records.canonical_json(job.spec), "--out", str(job.out), "--log", "l.log"]
-    )
+    def refuse(*_: object, **__: object) -> None:
+        raise RuntimeError("cudaErrorLaunchFailure: unspecified launch failure")
 
-    def breaks(spec: dict, bench: Bench) -> Measurement:
-        raise RuntimeError("device lost")
+    opened = station()
+    opened.close = refuse
+    monkeypatch.setattr("rooflab.measure.announce.line", refuse)
+    assert typed(job, monkeypatch, floor, lambda weights: opened) == 0
+    assert records.read_record(job.out)["status"] == "measured"
+    log = Path("logs/l.log").read_text()
+    assert "closing the device failed: RuntimeError: cudaErrorLaunchFailure" in log and "the closing line failed" in log
+    assert "closing the device failed" in capsys.readouterr().err
 
-    with pytest.raises(SystemExit) as stop:
-        program.main(breaks, "cpu", open_cpu_station)
-    assert stop.value.code == program.RESULTS_LOST and not job.out.exists()
-    assert "device lost" in capsys.readouterr().err and "Traceback" in Path("l.log").read_text()
+
+def attempt(job: program.Job, number: int) -> program.Job:
+    name, key, *_ = job.out.name.split(".")
+    return program.Job(job.spec, job.out.with_name(names.file_name(name, key, number)))
+
+
+@pytest.mark.parametrize(
+    ("failure", "left_out"),
+    [
+        (RuntimeError("cudaErrorIllegalAddress"), True),
+        (Failed("wrong result", "report"), True),
+        (Failed("busy", "wait", own=False), False),
+        (RuntimeError("cudaErrorDevicesUnavailable"), False),
+    ],
+)
+def test_after_three_failures_of_its_own_a_measurement_is_left_out_and_says_how_to_ask_again(
+    job: program.Job, failure: Exception, left_out: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    planned = Point("launch_floor", "cpu", "launch_floor", job.spec)
+    for number in (1, 2, 3):
+        [next_one] = session.planned_files(job.session_dir, [planned])
+        assert next_one == attempt(job, number).out
+        program.run(breaking(failure), "cpu", attempt(job, number), station)
+    [next_one] = session.planned_files(job.session_dir, [planned])
+    third = attempt(job, 3).out
+    assert next_one == (third if left_out else attempt(job, 4).out)
+    command = f"rm {third} && snakemake --cores 1"
+    assert (command in records.read_record(third)["remedy"]) is left_out
+    assert (command in capsys.readouterr().err) is left_out
+    third.unlink()
+    assert session.planned_files(job.session_dir, [planned]) == [third]
+
+
+def test_a_long_sample_has_its_signs_of_life(job: program.Job, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pulse, "PULSE_S", 0.01)
+    monkeypatch.setattr(pulse, "SILENT", 0.02)
+
+    def long(spec: dict, bench: Bench) -> Measurement:
+        time.sleep(0.3)
+        return floor(spec, bench)
+
+    program.run(long, "cpu", job, station)
+    events = [event["event"] for event in ledger.read(job.session_dir / "ledger.jsonl")]
+    assert events.count("pulse") >= 2 and events[-1] == "end"
 
 
 def test_the_ledger_counts_ended_and_interrupted_jobs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -191,14 +304,10 @@ def test_a_disk_full_for_the_ledger_does_not_cost_the_measurement(
 def test_ctrl_c_ends_in_one_line_and_leaves_no_record(
     job: program.Job, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("sys.argv", ["x", "--spec", records.canonical_json(job.spec), "--out", str(job.out)])
-
     def interrupted(spec: dict, bench: Bench) -> Measurement:
         raise KeyboardInterrupt
 
-    with pytest.raises(SystemExit) as stop:
-        program.main(interrupted, "cpu", open_cpu_station)
-    assert stop.value.code != 0 and not job.out.exists()
+    assert typed(job, monkeypatch, interrupted, lambda weights: station()) != 0 and not job.out.exists()
     assert capsys.readouterr().err == f"{job.out}: not measured: interrupted; the same command goes on from here\n"
 
 

@@ -71,6 +71,7 @@ def buffer_bytes(asked: int, llc: int | None, available: int | None) -> int:
         raise Failed(
             f"an array of {asked} bytes is more than a quarter of the {available} bytes of free memory",
             "free memory, or set cpu.bandwidth.buffer_bytes to 0",
+            own=False,
         )
     return asked
 

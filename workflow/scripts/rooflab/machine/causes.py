@@ -7,7 +7,7 @@ it takes) or the measurement's own (a few attempts, then it is left out). Known 
 import re
 from dataclasses import dataclass
 
-from rooflab.machine.faults import Symptoms, diagnose
+from rooflab.machine.faults import DeviceError, Symptoms, diagnose
 
 # CUDA, "Error handling": the card is gone or cannot be trusted, whatever is asked of it next
 MACHINE = re.compile(
@@ -40,6 +40,8 @@ def cause_of(error: Exception, crowded: bool, memory_remedy: str) -> Cause:
 
     Raises LostMachine where it is the machine's.
     """
+    if isinstance(error, DeviceError):  # a library that is missing, found when it was needed
+        return Cause(error.message, error.remedy, own=False)
     text = f"{type(error).__name__}: {error}"
     if MACHINE.search(text):
         found = diagnose(Symptoms(text))

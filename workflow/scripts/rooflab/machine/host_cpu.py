@@ -113,6 +113,12 @@ def available_bytes(root: Path = ROOT) -> int | None:
     return min(free, max(0, int(limit) - int(used)))
 
 
+def crowded(root: Path = ROOT) -> bool:
+    """Whether other programs hold more than half of the memory."""
+    free, total = available_bytes(root), _meminfo_bytes(root, "MemTotal")
+    return free is not None and total is not None and free < total / 2
+
+
 def llc_bytes(root: Path = ROOT) -> int | None:
     """Size of the last level of cache, all instances together; without sysfs the one size /proc/cpuinfo names."""
     caches = _caches_bytes(root)

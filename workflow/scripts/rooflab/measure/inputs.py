@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rooflab.machine.preflight import NotReady
 from rooflab.measure.outcome import Failed
 from rooflab.reference import minigpt, weights
 from rooflab.theory.dtypes import dtype
@@ -18,7 +19,7 @@ Array = NDArray[np.float32]
 def load(named: dict[str, Any], geometry: minigpt.Geometry, path: str | None) -> tuple[dict[str, Any], str]:
     """The weights `named` by the spec, {"seed", "generator"} or {"sha256"}, and the words that say which they are.
 
-    Raises Failed for another generator version, a checkpoint with no path, another content or another geometry.
+    Raises Failed for another generator version, NotReady for a checkpoint with no path, another content or geometry.
     """
     if "sha256" in named:
         return _checkpoint(named["sha256"], geometry, path), f"checkpoint, sha256 {named['sha256']}"
@@ -40,16 +41,19 @@ def query(loaded: dict[str, Any], geometry: minigpt.Geometry) -> Array:
 
 
 def _checkpoint(sha256: str, geometry: minigpt.Geometry, path: str | None) -> dict[str, Any]:
+    """Raises NotReady, which stops the session: it is the user's file, and nothing of it can be measured."""
     remedy = "set minigpt.weights and minigpt.weights_sha256 in the config to the same file"
     if path is None:
-        raise Failed(f"weights with sha256 {sha256} are asked for, but no path to them is given", remedy)
+        raise NotReady(f"weights with sha256 {sha256} are asked for, but no path to them is given", remedy)
     try:
         seen = weights.sha256_of(Path(path))
         if seen != sha256:
-            raise Failed(f"the weights file has sha256 {seen}: expected {sha256}", remedy)
+            raise NotReady(f"the weights file has sha256 {seen}: expected {sha256}", remedy)
         return weights.load_weights(Path(path), geometry)
     except (OSError, ValueError) as error:
-        raise Failed(f"the weights cannot be used: {error}", remedy) from error
+        raise NotReady(
+            f"the weights cannot be used: {error}", "give another file, or none: the seeded weights"
+        ) from error
 
 
 def sizes(spec: dict[str, Any], total_bytes: int | None = None) -> dict[str, int]:

@@ -1,10 +1,11 @@
 """What a paid program is asked for: one output file and what it shall hold."""
 
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rooflab.record import names
+from rooflab.record import names, records
 
 # Ends the name of a record that waits for its own job: Snakemake removes what a job is to make before it starts the job.
 READY = ".ready"
@@ -17,6 +18,7 @@ class Job:
     spec: dict[str, Any]
     out: Path
     beside: tuple["Job", ...] = ()
+    log: Path | None = None
 
     @property
     def ready(self) -> Path:
@@ -35,3 +37,12 @@ class Job:
     @property
     def attempt(self) -> int:
         return names.attempt_of(self.out)
+
+    def earlier(self) -> list[records.Record]:
+        """The records of the attempts before this one; those that can be read."""
+        key = records.key_of(self.spec)
+        found = []
+        for number in range(1, self.attempt):
+            with suppress(records.RecordError):
+                found.append(records.read_sealed(self.out.with_name(names.file_name(self.name, key, number))))
+        return found

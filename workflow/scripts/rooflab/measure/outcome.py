@@ -5,11 +5,15 @@ from typing import Any
 
 
 class Failed(Exception):
-    """The measurement could not be taken this time: published as a record, planned again by the next run."""
+    """The measurement could not be taken this time: published as a record, planned again by the next run.
 
-    def __init__(self, reason: str, remedy: str) -> None:
+    `own`: another attempt on a free machine would end the same way; after a few of these it is left out.
+    """
+
+    def __init__(self, reason: str, remedy: str, own: bool = True) -> None:
         super().__init__(reason)
         self.remedy = remedy
+        self.own = own
 
 
 class Unsupported(Exception):

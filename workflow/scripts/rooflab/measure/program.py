@@ -6,19 +6,21 @@ import os
 import signal
 import sys
 import time
-import traceback
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
-from rooflab.machine import cards, cluster, locks
+from rooflab.machine import cards, cluster, locks, preflight
+from rooflab.machine.causes import Cause, cause_of
 from rooflab.measure import announce
-from rooflab.measure.bench import PULSE_S, Bench
+from rooflab.measure.aftermath import leave, log_traceback, tolerated
+from rooflab.measure.bench import Bench
 from rooflab.measure.job import Job
 from rooflab.measure.outcome import Failed, Measurement, Unsupported
+from rooflab.measure.pulse import Pulse, note, say
 from rooflab.measure.station import Opener, Station, open_station
-from rooflab.record import environment, handover, identity, ledger, publish, records
+from rooflab.record import attempts, environment, handover, identity, ledger, publish, records
 
 RESULTS_LOST = 3  # exit status: the wrong machine or a lost device; everything stops, nothing was written
 
@@ -33,42 +35,27 @@ def main(measure: Measure, side: str, opener: Opener) -> None:
     parser.add_argument("--out", required=True, type=Path)
     parser.add_argument("--beside", type=json.loads, default=[])
     parser.add_argument("--log", type=Path)
-    arguments = parser.parse_args()
-    beside = tuple(Job(each["spec"], Path(each["out"])) for each in arguments.beside)
-    job = Job(arguments.spec, arguments.out, beside)
+    given = parser.parse_args()
+    beside = tuple(Job(each["spec"], Path(each["out"])) for each in given.beside)
+    job = Job(given.spec, given.out, beside, given.log)
     try:
         run(measure, side, job, partial(open_station, opener), shield=_ignore_signals)
-    except identity.WrongMachine as error:
-        sys.exit(_stop(job, str(error)))
     except KeyboardInterrupt:
-        sys.exit(_stop(job, "interrupted; the same command goes on from here"))
+        _stop(job, "interrupted; the same command goes on from here")
+    except (identity.WrongMachine, preflight.NotReady) as error:
+        _stop(job, str(error))
     except Exception as error:
-        sys.exit(_stop(job, f"{type(error).__name__}: {error}{_log_traceback(arguments.log)}"))
+        _stop(job, f"{type(error).__name__}: {error}{log_traceback(job.log)}")
+    leave(0)
 
 
-def _log_traceback(log: Path | None) -> str:
-    """Writes the traceback being handled; where it can be read, or nothing where it could not be written."""
-    if log is None:
-        return ""
-    try:
-        log.parent.mkdir(parents=True, exist_ok=True)
-        log.write_text(traceback.format_exc())
-    except OSError:
-        return ""
-    return f" (details: {log})"
-
-
-def _stop(job: Job, why: str) -> int:
-    _say(f"{job.out}: not measured: {why}", sys.stderr)
-    return RESULTS_LOST
-
-
-def _say(text: str, stream: TextIO | None = None) -> None:
-    """Prints a line. A program that outlived its terminal goes on without one."""
-    try:
-        print(text, file=stream or sys.stdout, flush=True)
-    except OSError:
-        return
+def _stop(job: Job, why: str) -> None:
+    """Ends the program with its reason; with success all the same where the record is there already."""
+    if job.out.exists():
+        say(f"{job.out}: kept; afterwards: {why}", sys.stderr)
+        leave(0)
+    say(f"{job.out}: not measured: {why}", sys.stderr)
+    leave(RESULTS_LOST)
 
 
 def _ignore_signals() -> None:
@@ -90,19 +77,19 @@ def run(
 ) -> None:
     """Measures under the locks and publishes; adopts a result that a program waited for has published meanwhile.
 
-    `shield` is called once there is a result, before it is written.
+    `shield` is called once there is a result, before it is written. Nothing after that raises.
     """
     cluster.check(job.session_dir.name)
     uuid = cards.aim(job.session_dir.name) if side == "gpu" else None
     with cards.turn(uuid):
         if job.out.exists():
             records.read_record(job.out)
-            _say(f"{job.out}: adopted, measured by an interrupted run")
+            say(f"{job.out}: adopted, measured by an interrupted run")
             return
         if job.ready.exists():
             job.ready.replace(job.out)
             records.read_record(job.out)
-            _say(f"{job.out}: adopted, measured in turns with another")
+            say(f"{job.out}: adopted, measured in turns with another")
             return
         publish.sweep(job.out.parent, f"{job.out.name}.")
         station = opener()
@@ -112,11 +99,11 @@ def run(
                 cards.check(uuid, station.identity)
                 at_home = side == "cpu" and stranger is None
                 if at_home and (sibling := cards.adopt_host_record(job.out, job.session_dir, station.identity)):
-                    _say(f"{job.out}: adopted from {sibling}, the same host")
+                    say(f"{job.out}: adopted from {sibling}, the same host")
                     return
                 _measure_and_publish(_refusal(stranger) if stranger else measure, job, station, shield)
         finally:
-            station.close()
+            tolerated("closing the device", station.close, job.log)
 
 
 def _stranger(job: Job, side: str, station: Station) -> identity.WrongMachine | None:
@@ -132,9 +119,8 @@ def _stranger(job: Job, side: str, station: Station) -> identity.WrongMachine | 
 
 def _refusal(stranger: identity.WrongMachine) -> Measure:
     def refuse(spec: dict[str, Any], bench: Bench) -> Measurement:
-        raise Failed(
-            str(stranger), "run the same command on the session's own host, or give this one a session of its own"
-        )
+        remedy = "run the same command on the session's own host, or give this one a session of its own"
+        raise Failed(str(stranger), remedy, own=False)
 
     return refuse
 
@@ -146,43 +132,62 @@ def _measure_and_publish(measure: Measure, job: Job, station: Station, shield: C
         "job": f"{job.out.name}@{os.getpid()}-{int(time.time())}",
         "stage": f"{job.spec['side']}/{job.spec['stage']}",
     }
+    station.environment["warnings"] = [
+        *station.environment.get("warnings", []),
+        *identity.drift(job.session_dir, job.spec["side"], station.identity),
+    ]
     started_at, begin = environment.now_iso(), time.perf_counter()
     ledger.append(book, "start", **ticket, launched=ledger.launched(), price_usd_per_hour=price)
-    station.bench.pulse = _Pulse(book, ticket, job)
     beside = [each for each in job.beside if not (each.out.exists() or each.ready.exists())]
     station.bench.beside = tuple(each.spec for each in beside)
-    taken = _attempt(measure, job, station)
+    with Pulse(book, ticket, job.name) as station.bench.pulse:
+        taken = _attempt(measure, job, station)
     others = [(each, other) for each, other in zip(beside, taken.beside, strict=False) if other is not None]
     seconds = (time.perf_counter() - begin) / (1 + len(others))
-    made = [_record(each, station, result, started_at, seconds) for each, result in [(job, taken), *others]]
-    for record in made:
-        records.check_schema("measurement", record, str(job.out))
+    record = _record(job, station, taken, started_at, seconds)
+    records.check_schema("measurement", record, str(job.out))
     shield()
-    for target, record in zip([job.out, *(each.ready for each, _ in others)], made, strict=True):
-        publish.write_json(target, record, indent=None)
-    _note(book, "end", ticket, status=taken.status)
-    for record in made:
-        _say(announce.line(record))
+    publish.write_json(job.out, record, indent=None)
+    tolerated("the ledger's line", partial(note, book, "end", ticket, status=taken.status), job.log)
+    tolerated("the closing line", lambda: say(announce.line(record)), job.log)
+    for each, other in others:
+        made = partial(_record, each, station, other, started_at, seconds)
+        tolerated(f"publishing {each.ready}", partial(_publish_beside, each, made), job.log)
 
 
-def _note(book: Path, event: str, ticket: dict[str, Any], **fields: Any) -> None:
-    """A line in the ledger beside a measurement under way or done: a full disk must not cost the measurement."""
-    try:
-        ledger.append(book, event, **ticket, **fields)
-    except OSError as error:
-        _say(f"{book}: {event} not noted ({error.strerror})", sys.stderr)
+def _publish_beside(job: Job, made: Callable[[], records.Record]) -> None:
+    """A record that was measured in turns with another waits for its own job."""
+    record = made()
+    records.check_schema("measurement", record, str(job.out))
+    publish.write_json(job.ready, record, indent=None)
+    say(announce.line(record))
 
 
 def _attempt(measure: Measure, job: Job, station: Station) -> Measurement:
-    dtype = job.spec.get("dtype")
+    """What the stage hands back, or why there is nothing. Raises what is the machine's affair: that stops everything."""
     try:
         return measure(job.spec, station.bench)
     except Unsupported as error:
-        return Measurement(dtype=dtype, status="unsupported", reason=str(error))
+        return Measurement(dtype=job.spec.get("dtype"), status="unsupported", reason=str(error))
     except Failed as error:
-        return Measurement(dtype=dtype, status="failed", reason=str(error), remedy=error.remedy)
-    except MemoryError as error:
-        return Measurement(dtype=dtype, status="failed", reason=f"out of memory: {error}", remedy=station.memory_remedy)
+        return _failure(job, Cause(str(error), error.remedy, error.own))
+    except (identity.WrongMachine, preflight.NotReady):
+        raise
+    except Exception as error:
+        cause = cause_of(error, station.crowded, station.memory_remedy)
+        log_traceback(job.log, cause.reason)
+        return _failure(job, cause)
+
+
+def _failure(job: Job, cause: Cause) -> Measurement:
+    """A failed measurement; one that is left out from here on says how to ask for it again."""
+    remedy = cause.remedy
+    made = {"status": "failed", "details": {attempts.OWN: cause.own}}
+    if attempts.spent([*job.earlier(), made]):
+        remedy += f"; left out after {attempts.MOST} such failures, to try it again: {attempts.again(job.out)}"
+    return Measurement(
+        dtype=job.spec.get("dtype"), status="failed", reason=cause.reason, remedy=remedy, details=made["details"]
+    )
 
 
 def _record(job: Job, station: Station, taken: Measurement, started_at: str, seconds: float) -> records.Record:
@@ -209,20 +214,3 @@ def _record(job: Job, station: Station, taken: Measurement, started_at: str, sec
         "seconds": seconds,
     }
     return records.seal(json.loads(json.dumps(body)))
-
-
-class _Pulse:
-    """The sign of life: a ledger line, and from ten seconds on a line for the reader, at most every five seconds."""
-
-    def __init__(self, book: Path, ticket: dict[str, Any], job: Job) -> None:
-        self.book, self.ticket, self.job = book, ticket, job
-        self.begin = self.last = time.monotonic()
-
-    def __call__(self, text: str) -> None:
-        now = time.monotonic()
-        if now - self.last < PULSE_S:
-            return
-        self.last = now
-        _note(self.book, "pulse", self.ticket)
-        if now - self.begin >= 10:
-            _say(f"  … {self.job.name}: {text}, {now - self.begin:.0f} s")

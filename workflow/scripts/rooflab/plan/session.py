@@ -10,7 +10,7 @@ from typing import Any
 from rooflab.plan import measurements
 from rooflab.plan import points as planning
 from rooflab.plan.points import Point, Spec
-from rooflab.record import identity, records
+from rooflab.record import attempts, identity, records
 from rooflab.record.names import SESSION, SIDES
 
 
@@ -43,7 +43,8 @@ def spec_text(spec: Spec) -> str:
 
 
 def planned_files(session_dir: Path, points: list[Point]) -> list[Path]:
-    """One file per point: the one that exists, or, where the last attempt failed, the next attempt."""
+    """One file per point: the one that exists, or, where the last attempt failed, the next attempt; the last one where it has
+    failed often enough for reasons of its own, which is told."""
     return [_planned(session_dir, each) for each in points]
 
 
@@ -51,7 +52,19 @@ def _planned(session_dir: Path, planned: Point) -> Path:
     taken = planning.attempts(session_dir, planned)
     if not taken:
         return session_dir / planned.file()
-    return session_dir / planned.file(len(taken) + 1) if _failed(taken[-1]) else taken[-1]
+    if not _failed(taken[-1]):
+        return taken[-1]
+    failures = [records.read_sealed(each) for each in taken if _failed(each)]
+    if attempts.spent(failures):
+        _tell_left_out(taken[-1], failures[-1]["reason"])
+        return taken[-1]
+    return session_dir / planned.file(len(taken) + 1)
+
+
+@cache
+def _tell_left_out(last: Path, reason: str) -> None:
+    told = f"{last}: left out after {attempts.MOST} failures of its own ({reason}). To try it again: {attempts.again(last)}"
+    print(told, file=sys.stderr)
 
 
 def held_models(session_dir: Path, config: dict[str, Any]) -> list[str]:

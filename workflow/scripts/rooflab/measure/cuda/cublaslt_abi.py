@@ -29,6 +29,7 @@ ALGORITHM_ATTRIBUTES: dict[str, tuple[int, type[c_uint16] | type[c_uint32]]] = {
     "inner_shape": (7, c_uint16),
     "cluster_shape": (8, c_uint16),
 }
+NOT_SUPPORTED = 15
 STATUS = {
     1: "NOT_INITIALIZED",
     3: "ALLOC_FAILED",

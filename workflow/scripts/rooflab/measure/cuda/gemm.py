@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rooflab.measure.cuda.arrays import decode, encode, normal, poison, to_device, to_host
-from rooflab.measure.cuda.cublaslt import Lt, MatmulPlan, Pointers, open_library
-from rooflab.measure.cuda.cublaslt_abi import KINDS
+from rooflab.measure.cuda.cublaslt import Lt, LtError, MatmulPlan, Pointers, open_library
+from rooflab.measure.cuda.cublaslt_abi import KINDS, NOT_SUPPORTED
 from rooflab.measure.cuda.device import Call, CudaDevice
 from rooflab.reference.attention import relative_error
 from rooflab.theory import dtypes
@@ -93,7 +93,10 @@ class GemmCase:
     def call(self) -> Call:
         """The plain product: cupy.matmul, or the library's first choice. Raises LtError."""
         if self.b_transposed:
-            return self._plan.call(self._plan.heuristics(1)[0])
+            first = self._plan.heuristics(1)
+            if not first:
+                raise LtError("cublasLtMatmulAlgoGetHeuristic proposes nothing", NOT_SUPPORTED)
+            return self._plan.call(first[0])
         matmul, a, b, c = self.device.xp.matmul, self.a, self.b, self.c
         return lambda: matmul(a, b, out=c)
 

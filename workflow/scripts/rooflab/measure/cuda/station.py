@@ -31,7 +31,8 @@ def open_cuda_station(weights_path: str | None) -> Station:
     facts = chip.device_facts()
     identity = _identity(properties, chip)
     check_named(handover.text(handover.DEVICE), gpu_slug(identity))
-    warnings += preflight.required([preflight.gpu_memory(*device.memory()), *preflight.chip(facts, chip.state())])
+    memory = preflight.gpu_memory(*device.memory())
+    warnings += preflight.required([memory, *preflight.chip(facts, chip.state())])
     environment = {
         "gpu": device.versions(),
         "driver": _known(facts["driver_version"]),
@@ -54,6 +55,7 @@ def open_cuda_station(weights_path: str | None) -> Station:
         (locks.host_lock(f"gpu-{identity['uuid'] or properties['pci_bus_id']}"),),
         "close the programs that hold this GPU's memory (nvidia-smi lists them), then run the same command again",
         device.free_pool,
+        crowded=bool(others["count"]) or memory.level == preflight.WARN,
     )
 
 
