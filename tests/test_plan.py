@@ -68,6 +68,22 @@ def test_one_more_dtype_adds_only_its_own_files() -> None:
     assert {name.rsplit(".", 2)[0] for name in after - files(SHIPPED)} == {"gpu/gemm/fp64-n4096"}
 
 
+def test_seconds_of_load_are_taken_once_for_each_format() -> None:
+    loads = [p.spec for p in measurements.session_points(SHIPPED, True) if p.stage == "gemm" and p.spec["sustained_s"]]
+    formats = {
+        p.spec["dtype"] for p in measurements.session_points(SHIPPED, True) if (p.stage, p.side) == ("gemm", "gpu")
+    }
+    assert sorted(spec["dtype"] for spec in loads if spec["side"] == "gpu") == sorted(formats)
+    assert {spec["n"] for spec in loads if spec["side"] == "gpu"} == {max(SHIPPED["gemm"]["sizes"])}
+
+
+def test_the_host_keeps_what_it_measured_as_before() -> None:
+    protocols = {(p.side, p.stage): p.spec["protocol"] for p in measurements.session_points(SHIPPED, True)}
+    assert (
+        protocols["cpu", "gemm"] < protocols["gpu", "gemm"] and protocols["cpu", "decode"] < protocols["gpu", "decode"]
+    )
+
+
 def test_going_back_to_the_old_value_finds_the_old_files() -> None:
     assert files(changed("gemm.iterations", 100)) == files(SHIPPED)
 
