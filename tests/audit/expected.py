@@ -1,5 +1,6 @@
-"""Ceilings, floors, ridge points and points as the raw samples give them: {id: {field: value}}, numbers in SI units."""
+"""Floors, the roof and the points under it as the raw samples give them: {id: {field: value}}, numbers in SI units."""
 
+import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -7,127 +8,10 @@ import numpy as np
 import timed
 from counted import Need, attention, product
 from timed import Json, Session, median, per_launch, tenths
+from tops import CACHE_BYTES, FAST, MAIN, beyond, share
 
 LAB = ("fp32", "fp16", "bf16", "fp8_e4m3")
-MAIN, FAST = {"gpu": "HBM", "cpu": "DRAM"}, {"gpu": "L2", "cpu": "cache"}
-
-
-def share(part: float | None, whole: float | None) -> float | None:
-    """part / whole where both are known."""
-    return part / whole if part is not None and whole else None
-
-
-# Ceilings
-
-
-def ceilings(session: Session) -> dict[str, Json]:
-    """Every ceiling by its id."""
-    made = {}
-    for side in ("cpu", "gpu"):
-        made |= dict(_compute(session, side)) | dict(_registers(session, side)) | dict(_memory(session, side))
-    return made
-
-
-def judged_by(record: Json, series: Json) -> bool:
-    """Whether a series of a product may be a ceiling: not the lab's own, five samples or more, not known to be wrong."""
-    return series["name"] != "lab" and len(series["samples_s"]) >= timed.FEWEST and not timed.was_wrong(series)
-
-
-def held(record: Json, winner: Json) -> Json | None:
-    """The sustained run beside a ceiling, of the same implementation; None where another one was held."""
-    runs = [series for series in record["series"] if series["name"].startswith("sustained")]
-    return next((run for run in runs if run["implementation"] == winner["implementation"]), None)
-
-
-def _compute(session: Session, side: str) -> Iterator[tuple[str, Json]]:
-    gemms = session.of(side, "gemm")
-    for name in {timed.variant(record) for record in gemms.values()}:
-        loads = [
-            (timed.gemm_rate(record, series), file, series["name"])
-            for file, record in gemms.items()
-            if timed.variant(record) == name
-            for series in record["series"]
-            if judged_by(record, series)
-        ]
-        if not loads:
-            continue
-        rate, file, won = max(loads)
-        record = gemms[file]
-        series = next(each for each in record["series"] if each["name"] == won)
-        run = held(record, series)
-        flop = timed.gemm_rate(record, series | {"name": "burst"}) * median(series)
-        low, high = tenths(series)
-        yield (
-            f"{side}-compute-{name}",
-            _ceiling(
-                burst=rate,
-                burst_spread=[flop / high, flop / low],
-                sustained=timed.gemm_rate(record, run) if run else None,
-                vendor=session.vendor_flop_per_s(side, name),
-                n=record["shape"]["n"],
-                file=file,
-            ),
-        )
-
-
-def _registers(session: Session, side: str) -> Iterator[tuple[str, Json]]:
-    for file, record in session.of(side, "fma").items():
-        flop = 2 * record["shape"]["threads"] * record["shape"]["fma_per_thread"]
-        best = min((each for each in record["series"] if judged_by(record, each)), key=median)
-        low, high = tenths(best)
-        run = held(record, best)
-        yield (
-            f"{side}-compute-{record['dtype']}_fma",
-            _ceiling(
-                burst=flop / median(best),
-                burst_spread=[flop / high, flop / low],
-                sustained=flop / timed.settled(run) if run else None,
-                vendor=session.vendor_flop_per_s(side, record["dtype"]),
-                file=file,
-            ),
-        )
-
-
-def _memory(session: Session, side: str) -> Iterator[tuple[str, Json]]:
-    for file, record in session.of(side, "bandwidth").items():
-        rates = {series["name"]: timed.moved_bytes(record, series) / median(series) for series in record["series"]}
-        best = max(record["series"], key=lambda series: rates[series["name"]])
-        moved, (low, high) = timed.moved_bytes(record, best), tenths(best)
-        sizes = record["details"].get("bytes_per_series", {}) if record["name"] == "l2" else {}
-        top = max(rates.values())
-        of_vendor = side == "gpu" and record["name"] != "l2" and session.vendor
-        yield (
-            f"{side}-memory-{record['name']}",
-            _ceiling(
-                burst=top,
-                burst_spread=[moved / high, moved / low],
-                sustained=None,
-                vendor=float(session.vendor["memory_gb_per_s"]) * 1e9 if of_vendor else None,
-                reach_bytes=max((sizes[n] for n in sizes if rates[n] >= timed.L2_REACH * top), default=None),
-                sweep=sorted([sizes[n], rates[n]] for n in sizes) or None,
-                file=file,
-            ),
-        )
-
-
-def _ceiling(**known: Any) -> Json:
-    return known | {
-        "fraction_of_vendor": share(known["burst"], known["vendor"]),
-        "sustained_fraction_of_vendor": share(known["sustained"], known["vendor"]),
-    }
-
-
-def ridge_points(tops: dict[str, Json]) -> dict[tuple[str, str], Json]:
-    """Where each compute ceiling meets the slope of reads of its side."""
-    return {
-        (top, slope): {
-            "intensity": tops[top]["burst"] / tops[slope]["burst"],
-            "flop_per_s": tops[top]["burst"],
-        }
-        for top in tops
-        for slope in tops
-        if "-compute-" in top and slope == f"{top[:3]}-memory-read"
-    }
+AT_ROOF = 2 / 3  # of the attainable speed: from here on a roof explains a time
 
 
 # Launch floors
@@ -163,16 +47,24 @@ def own_floor(session: Session, side: str, record: Json, series: Json) -> Json |
 
 def serves(side: str, nbytes: float, is_warm: bool, tops: dict[str, Json], device: Json) -> str:
     """The tier that serves a working set: the fast one where it is warm and fits what that was seen to serve."""
-    reach = tops.get(f"{side}-memory-l2", {}).get("reach_bytes") or device.get(
-        {"gpu": "l2_bytes", "cpu": "llc_bytes"}[side]
-    )
+    reach = tops.get(f"{side}-memory-l2", {}).get("reach_bytes") or device.get(CACHE_BYTES[side])
     return FAST[side] if is_warm and reach is not None and nbytes <= reach else MAIN[side]
 
 
 def slope_of(side: str, tier: str, tops: dict[str, Json]) -> str | None:
     """The ceiling for reads from a tier; where the fast one has none, main memory's."""
-    own = f"{side}-memory-l2" if tier == "L2" else None
-    return next((name for name in (own, f"{side}-memory-read") if name in tops), None)
+    reads = [name for name in (f"{side}-memory-l2", f"{side}-memory-read") if name in tops]
+    fitting = [name for wanted in (tier, MAIN[side]) for name in reads if tops[name]["tier"] == wanted]
+    return next(iter(fitting), None)
+
+
+def bandwidth(slope: Json, nbytes: float) -> float:
+    """What a slope gives to a working set: where its tier was swept, the curve at that size, straight between neighbours in
+    the logarithm of the size."""
+    if not slope.get("sweep"):
+        return float(slope["burst"])
+    sizes, rates = zip(*slope["sweep"], strict=True)
+    return float(np.interp(math.log(nbytes), np.log(sizes), rates))
 
 
 def roof(
@@ -183,18 +75,26 @@ def roof(
     if compute in tops:
         known.append(("compute", need.flop / tops[compute]["burst"]))
     if slope in tops:
-        known.append((tier, need.bytes / _speed(tops[slope], need.bytes)))
+        known.append((tier, need.bytes / bandwidth(tops[slope], need.bytes)))
     if empty is not None:
         known.append(("launch", empty))
     return max(known, key=lambda bound: bound[1], default=None)
 
 
-def _speed(slope: Json, nbytes: float) -> float:
-    """Bytes/s at a working set: of a slope taken over sizes, its curve over the logarithm of the size."""
-    if not slope.get("sweep"):
-        return float(slope["burst"])
-    sizes, rates = np.array(slope["sweep"]).T
-    return float(np.interp(np.log(nbytes), np.log(sizes), rates))
+def is_at(bound: Any, seconds: float | None) -> bool:
+    """Whether something is at its roof: from two thirds of the attainable speed on."""
+    return bound is not None and seconds is not None and bound[1] >= AT_ROOF * seconds
+
+
+def of_limits(
+    session: Session, side: str, kind: str | None, series: Json | None, need: Need, seconds: float | None, tier: str
+) -> float | None:
+    """The larger of the shares of what the chip can compute and of what its bus can carry."""
+    if seconds is None:
+        return None
+    computing = session.most_flop_per_s(side, kind, series) if kind else None
+    shares = share(need.flop / seconds, computing), share(need.bytes / seconds, session.most_bytes_per_s(tier))
+    return max((each for each in shares if each is not None), default=None)
 
 
 # Points
@@ -260,6 +160,7 @@ def _point(
     bound = roof(need, tier, compute, slope, empty["median_s"] if empty else None, tops)
     achieved = need.flop / middle
     fp16 = tops.get("gpu-compute-fp16", {}).get("burst") if side == "gpu" else None
+    of_limit = of_limits(session, side, kind, series, need, middle, tier)
     return {
         "flop": need.flop,
         "bytes": need.bytes,
@@ -277,7 +178,13 @@ def _point(
         "memory_ceiling": slope,
         "bound_by": bound[0] if bound else None,
         "attainable_flop_per_s": need.flop / bound[1] if bound else None,
+        "at_roof": is_at(bound, middle),
+        "host_bound": side == "gpu" and series["launch"] == "python" and bool(bound and bound[0] == "launch"),
+        "of_physical_limit": of_limit,
+        "impossible": beyond(of_limit),
         "launch_floor_s": empty["median_s"] if empty else None,
+        "launch_floor_p10_s": empty["p10_s"] if empty else None,
+        "launch_floor_p90_s": empty["p90_s"] if empty else None,
         "fraction_of_attainable": share(bound[1] if bound else None, middle),
         "fraction_of_ceiling": share(achieved, tops.get(compute, {}).get("burst")),
         "fraction_of_fp16_peak": share(achieved, fp16),

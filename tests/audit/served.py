@@ -6,8 +6,9 @@ from typing import Any
 import counted
 import timed
 from counted import Need
-from expected import floors, roof, serves, share, slope_of
+from expected import floors, is_at, of_limits, roof, serves, slope_of
 from timed import Json, Session, median
+from tops import beyond, share
 
 MOST_BATCH = 1 << 16
 
@@ -77,6 +78,7 @@ def _placed(
     bound = roof(need, tier, compute, slope_of("gpu", tier, tops), empty["median_s"] if empty else None, tops)
     middle = median(series) if series and not timed.was_wrong(series) else None
     shortest = bound[1] if bound else None
+    of_limit = of_limits(session, "gpu", arithmetic, series, need, middle, tier)
     return {
         "flop": need.flop,
         "bytes": need.bytes,
@@ -87,6 +89,9 @@ def _placed(
         "attainable_flop_per_s": need.flop / shortest if shortest else None,
         "fraction_of_attainable": share(shortest, middle),
         "bound_by": bound[0] if bound else None,
+        "at_roof": is_at(bound, middle),
+        "of_physical_limit": of_limit,
+        "impossible": beyond(of_limit),
         "tier": tier,
         "verified": bool(series and timed.was_right(series)),
     }

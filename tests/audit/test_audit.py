@@ -14,6 +14,7 @@ import pytest
 import served
 import timed
 from timed import ROOT, Json, Session
+from tops import ceilings, ridge_points, share
 
 SESSIONS = sorted(path.parent for path in (ROOT / "results").glob("*/roofline.json"))
 PRODUCT = {"rooflab", "free", "paid", "roofline", "synthetic", "lab"}
@@ -25,6 +26,8 @@ def same(said: Any, found: Any) -> bool:
     """Equal, numbers to nine digits."""
     if isinstance(said, bool) or isinstance(found, bool) or said is None or found is None or isinstance(found, str):
         return bool(said == found)
+    if isinstance(found, dict):
+        return all(same(said.get(key), value) for key, value in found.items())
     if isinstance(found, list):
         return len(said) == len(found) and all(map(same, said, found))
     return math.isclose(said, found, rel_tol=1e-9, abs_tol=0.0)
@@ -87,13 +90,13 @@ def test_every_record_carries_the_hash_of_its_content_and_the_model_names_it(ses
 @each_session
 def test_the_ceilings(session: Session) -> None:
     said = ((ceiling["id"], ceiling) for ceiling in session.roofline["ceilings"])
-    assert compared(said, expected.ceilings(session)) == []
+    assert compared(said, ceilings(session)) == []
 
 
 @each_session
 def test_the_ridge_points(session: Session) -> None:
     said = (((ridge["ceiling"], ridge["slope"]), ridge) for ridge in session.roofline["ridge_points"])
-    assert compared(said, expected.ridge_points(expected.ceilings(session))) == []
+    assert compared(said, ridge_points(ceilings(session))) == []
 
 
 @each_session
@@ -105,12 +108,12 @@ def test_the_launch_floors(session: Session) -> None:
 @each_session
 def test_the_points(session: Session) -> None:
     said = ((point["id"], point) for point in session.roofline["points"])
-    assert compared(said, expected.points(session, expected.ceilings(session))) == []
+    assert compared(said, expected.points(session, ceilings(session))) == []
 
 
 @each_session
 def test_the_models_parts_steps_and_contexts(session: Session) -> None:
-    found = served.models(session, expected.ceilings(session))
+    found = served.models(session, ceilings(session))
     said = {(m["name"], m["dtype"], m["kv_dtype"]): m for m in session.roofline["models"]}
     assert said.keys() == found.keys()
     for key, model in found.items():
@@ -124,7 +127,7 @@ def test_the_models_parts_steps_and_contexts(session: Session) -> None:
 
 @each_session
 def test_the_sweeps(session: Session) -> None:
-    found = served.sweeps(session, expected.ceilings(session))
+    found = served.sweeps(session, ceilings(session))
     said = {sweep["file"]: sweep for sweep in session.roofline["sweeps"]}
     assert said.keys() == found.keys()
     for file, points in found.items():
@@ -137,37 +140,39 @@ def test_the_sweeps(session: Session) -> None:
 @each_session
 def test_the_rates_of_peak_flops(session: Session) -> None:
     said = json.loads((session.folder / "peak_flops.json").read_text(encoding="utf-8"))
-    tops = expected.ceilings(session)
+    tops = ceilings(session)
     found = {}
     for name, (file, record) in expected.lab_gemm(session, said["side"]).items():
         vendor = session.vendor_flop_per_s(said["side"], name)
         ceiling = tops.get(f"{said['side']}-compute-{name}", {})
-        own: Json = {"file": file, "n": record["shape"]["n"], "vendor_flop_per_s": vendor}
-        for kind in ("lab", "burst"):
-            series = next((each for each in record["series"] if each["name"] == kind), None)
-            own[f"{kind}_flop_per_s"] = timed.gemm_rate(record, series) if series else None
-        found[name] = own | {
-            "burst_fraction_of_vendor": expected.share(own["burst_flop_per_s"], vendor),
-            "fastest_burst_flop_per_s": ceiling.get("burst"),
-            "fastest_burst_fraction_of_vendor": expected.share(ceiling.get("burst"), vendor),
-            "fastest_burst_n": ceiling.get("n"),
+        rates = {series["name"]: timed.gemm_rate(record, series) for series in record["series"]}
+        found[name] = {
+            "file": file,
+            "n": record["shape"]["n"],
+            "vendor_flop_per_s": vendor,
+            "lab_flop_per_s": rates.get("lab"),
+            "burst_flop_per_s": rates.get("burst"),
+            "burst_fraction_of_vendor": share(rates.get("burst"), vendor),
             "sustained_flop_per_s": ceiling.get("sustained"),
-            "sustained_fraction_of_vendor": expected.share(ceiling.get("sustained"), vendor),
+            "sustained_fraction_of_vendor": share(ceiling.get("sustained"), vendor),
         }
+        for key in ("flop_per_s", "fraction_of_vendor", "n", "series"):
+            found[name][f"fastest_burst_{key}"] = ceiling.get("burst" if key == "flop_per_s" else key)
     measured = ((name, dtype) for name, dtype in said["dtypes"].items() if dtype["status"] == "measured")
     assert compared(measured, found) == []
 
 
 @each_session
 def test_the_figures_of_the_first_check_and_of_paragraph_1(session: Session) -> None:
-    side, tops = session.roofline["main_side"], expected.ceilings(session)
+    side, tops = session.roofline["main_side"], ceilings(session)
     answers = session.roofline["answers"]["gemm"]["dtypes"]
     bursts = {}
     for name, said in answers.items():
         _, record = expected.lab_gemm(session, side)[name]
         rates = {each["name"]: timed.gemm_rate(record, each) for each in record["series"]}
-        vendor, ceiling = session.vendor_flop_per_s(side, name), tops[f"{side}-compute-{name}"]
-        top, held = ceiling["burst"], ceiling["sustained"]
+        vendor, top = session.vendor_flop_per_s(side, name), tops[f"{side}-compute-{name}"]["burst"]
+        ceiling = tops[f"{side}-compute-{name}"]
+        long = ceiling["sustained"]
         registers = tops.get(f"{side}-compute-{name}_fma", {}).get("burst")
         found = {
             "achieved_flop_per_s": rates["lab"],
@@ -175,11 +180,13 @@ def test_the_figures_of_the_first_check_and_of_paragraph_1(session: Session) -> 
             "fraction_of_ceiling": rates["lab"] / top,
             "ridge_intensity": top / tops[f"{side}-memory-read"]["burst"],
             "burst_flop_per_s": top,
-            "sustained_flop_per_s": held,
-            "burst_fraction_of_vendor": expected.share(top, vendor),
-            "sustained_fraction_of_vendor": expected.share(held, vendor),
-            "sustained_fraction_of_burst": expected.share(held, top),
-            "burst_fraction_of_instructions": expected.share(top, registers),
+            "sustained_flop_per_s": long,
+            "burst_fraction_of_vendor": share(top, vendor),
+            "sustained_fraction_of_vendor": share(long, vendor),
+            "sustained_fraction_of_burst": share(long, top),
+            "burst_fraction_of_instructions": share(top, registers),
+            "clock_factor": ceiling["clock"]["factor"],
+            "use_of_issue_rate": ceiling["use"]["of_issue_rate"],
         }
         assert differences(name, said, found) == []
         if name in expected.LAB and vendor:
@@ -191,7 +198,7 @@ def test_the_figures_of_the_first_check_and_of_paragraph_1(session: Session) -> 
 @each_session
 def test_the_figures_of_paragraphs_2_and_3(session: Session) -> None:
     answers, side = session.roofline["answers"], session.roofline["main_side"]
-    tops = expected.ceilings(session)
+    tops = ceilings(session)
     points = expected.points(session, tops)
     peak = tops.get("gpu-compute-fp16" if side == "gpu" else "cpu-compute-fp32", {}).get("burst")
     copy = tops.get("gpu-memory-d2d" if side == "gpu" else "cpu-memory-triad", {}).get("burst")
@@ -201,8 +208,8 @@ def test_the_figures_of_paragraphs_2_and_3(session: Session) -> None:
         found = {
             "median_s": own["median_s"],
             "fraction_of_attainable": own["fraction_of_attainable"],
-            "fraction_of_peak": expected.share(own["achieved_flop_per_s"], peak),
-            "fraction_of_copy": expected.share(own["achieved_bytes_per_s"], copy),
+            "fraction_of_peak": share(own["achieved_flop_per_s"], peak),
+            "fraction_of_copy": share(own["achieved_bytes_per_s"], copy),
         }
         assert differences(said["id"], said, found) == []
     for own in answers["decode"]["dtypes"].values():
@@ -210,13 +217,34 @@ def test_the_figures_of_paragraphs_2_and_3(session: Session) -> None:
         for rung in own["ladder"]:
             ratio = points[rung["id"]]["median_s"] / points[longest]["median_s"]
             assert differences(rung["id"], rung, {"time_over_lab": ratio}) == []
+    lab = [points[step["id"]] for step in steps]
+    used = [point["launch_floor_s"] for point in lab if point["launch_floor_s"] is not None]
+    floors_used = {"launch_floor_low_s": min(used, default=None), "launch_floor_high_s": max(used, default=None)}
+    assert differences("floors", answers["decode"], floors_used) == []
     for said in answers["cpu"]["sequences"].values():
         ratio = points[said["gpu"]]["achieved_flop_per_s"] / points[said["cpu"]]["achieved_flop_per_s"]
-        assert differences(said["gpu"], said, {"ratio": ratio}) == []
+        of_main = {
+            f"{each}_fraction_of_main_memory": points[said[each]]["achieved_bytes_per_s"]
+            / tops[f"{each}-memory-read"]["burst"]
+            for each in ("gpu", "cpu")
+        }
+        assert differences(said["gpu"], said, of_main | {"ratio": ratio}) == []
     slopes = {name: tops.get(name, {}).get("burst") for name in tops if "-memory-" in name}
-    read = expected.share(slopes.get("gpu-memory-read"), slopes.get("cpu-memory-read"))
-    both = expected.share(slopes.get("gpu-memory-d2d"), slopes.get("cpu-memory-triad"))
+    read = share(slopes.get("gpu-memory-read"), slopes.get("cpu-memory-read"))
+    both = share(slopes.get("gpu-memory-d2d"), slopes.get("cpu-memory-triad"))
     assert differences("cpu", answers["cpu"], {"bandwidth_ratio_read": read, "bandwidth_ratio_copy": both}) == []
+
+
+@each_session
+def test_the_checks_count_what_lies_beyond_a_roof_or_a_physical_limit(session: Session) -> None:
+    found = ceilings(session)
+    placed = [*found.values(), *expected.points(session, found).values()]
+    for model in served.models(session, found).values():
+        placed += model["parts"].values()
+    for points in served.sweeps(session, found).values():
+        placed += points.values()
+    check = next(each for each in session.roofline["checks"] if each["name"] == "physically_possible")
+    assert check["value"] == sum(each["impossible"] for each in placed)
 
 
 # The tables of the models' pages: a cell is compared at the digits it shows
@@ -253,7 +281,7 @@ Cells = list[tuple[str, float | None, float]]  # a cell, its value, the scale of
 
 @each_session
 def test_every_cell_of_the_models_tables(session: Session) -> None:
-    tops, count = expected.ceilings(session), 0
+    tops, count = ceilings(session), 0
     swept = served.sweeps(session, tops)
     for (name, _, _), model in served.models(session, tops).items():
         page = (session.folder / f"model_{name}.md").read_text(encoding="utf-8")
@@ -295,14 +323,29 @@ def _cells(header: list[str], row: list[str], model: Json, swept: dict[str, dict
 
 
 @each_session
-def test_the_manifest_and_the_sums_hash_what_lies_there(session: Session) -> None:
-    sums = session.folder / "SHA256SUMS"
-    if not sums.exists():
-        pytest.skip("a session of before the sums, whose manifest globbed the folder")
-    listed = dict(reversed(line.split(maxsplit=1)) for line in sums.read_text(encoding="utf-8").splitlines())
+def test_the_sums_are_those_of_every_file_but_themselves_and_the_ledger(session: Session) -> None:
+    text = (session.folder / "SHA256SUMS").read_text(encoding="utf-8")
+    listed = dict(reversed(line.split(maxsplit=1)) for line in text.splitlines())
     files = {path.relative_to(session.folder).as_posix() for path in session.folder.rglob("*") if path.is_file()}
     assert files - listed.keys() == {"SHA256SUMS", "ledger.jsonl"} & files
+    assert [file for file, sha256 in listed.items() if hashed(session.folder / file) != sha256] == []
+
+
+@each_session
+def test_the_manifest_hashes_what_lies_there_and_the_ledger_as_far_as_it_went(session: Session) -> None:
     said = json.loads((session.folder / "manifest.json").read_text(encoding="utf-8"))
-    listed |= {each["file"]: each["sha256"] for each in said["results"] if each["file"] != "ledger.jsonl"}
-    for file, sha256 in listed.items():
-        assert hashlib.sha256((session.folder / file).read_bytes()).hexdigest() == sha256, file
+    first = {each["file"]: each.get("bytes") for each in said["results"]}
+    if first.get("ledger.jsonl", 0) is None:
+        pytest.skip("a manifest that does not say how much of the ledger it hashed")
+    wrong = [
+        each["file"]
+        for each in said["results"]
+        if hashed(session.folder / each["file"], each.get("bytes")) != each["sha256"]
+    ]
+    assert wrong == []
+    assert said["paid"]["paid_s"] == pytest.approx(timed.paid_s(session.folder / "ledger.jsonl"), rel=1e-9)
+
+
+def hashed(path: Path, first_bytes: int | None = None) -> str:
+    """SHA-256 of a file, or of its first bytes."""
+    return hashlib.sha256(path.read_bytes()[:first_bytes]).hexdigest()

@@ -21,6 +21,15 @@ MOVED = {"d2d": 2, "read": 1, "write": 1, "triad": 3, "l2": 1}  # copies of a bu
 EMPTY = "empty kernel"
 L2_REACH = 0.9
 FEWEST = 5  # samples that a ceiling rests on
+SETTLING = 1 / 3  # of a sustained run, which is left out
+
+# What one SM of an architecture multiplies and adds in a clock, FLOP: the H100 white paper (9.0), dense
+PER_SM_AND_CLOCK = {
+    "9.0": {
+        "fp32": 256, "fp64": 256, "tf32": 2048, "fp16": 4096, "bf16": 4096, "fp16_acc16": 4096, "int8": 8192,
+        "fp8_e4m3": 8192, "fp8_e4m3_full": 8192,
+    },
+}  # fmt: skip
 
 
 def per_launch(series: Json) -> np.ndarray:
@@ -39,13 +48,31 @@ def tenths(series: Json) -> tuple[float, float]:
     return float(low), float(high)
 
 
+def cycles(series: Json) -> slice:
+    """The blocks of a sustained run from one rise of the block times above their mean to the last such rise, whole cycles of
+    the power limit, after the first third; all of the rest where there are not two rises."""
+    blocks = np.array(series["samples_s"])
+    start = int(len(blocks) * SETTLING)
+    above = blocks[start:] > blocks[start:].mean()
+    rises = start + 1 + np.flatnonzero(~above[:-1] & above[1:])
+    return slice(int(rises[0]), int(rises[-1])) if len(rises) > 1 else slice(start, len(blocks))
+
+
 def settled(series: Json) -> float:
-    """What a sustained run settles to, seconds per launch: the mean of what follows its first third, from the first block that
-    rises above the mean level to the last that does, so that only whole swings of the power limit count."""
-    late = per_launch(series)[int(len(series["samples_s"]) / 3) :]
-    is_high = late > late.mean()
-    (rises,) = np.nonzero(is_high[1:] & ~is_high[:-1])
-    return float(late[rises[0] + 1 : rises[-1] + 1].mean() if len(rises) > 1 else late.mean())
+    """What a sustained run holds: time over launches across whole cycles, seconds per launch."""
+    held = series["samples_s"][cycles(series)]
+    return float(sum(held) / (len(held) * series["iterations_per_sample"]))
+
+
+def mean_over_cycles(series: Json, what: str) -> float | None:
+    """The mean of what was tracked block by block ("sm_hz", "temperature_c") over the same blocks."""
+    known = [each for each in ((series.get("track") or {}).get(what) or [])[cycles(series)] if each is not None]
+    return float(np.mean(known)) if known else None
+
+
+def inside(series: Json) -> float | None:
+    """The SM clock inside the timed blocks, where pairs of stamps gave one, Hz."""
+    return (series.get("clock") or {}).get("sm_hz")
 
 
 def was_wrong(series: Json) -> bool:
@@ -60,10 +87,14 @@ def was_right(series: Json) -> bool:
 
 
 def gemm_rate(record: Json, series: Json) -> float:
-    """FLOP/s of a product: sustained runs by where they settle, all others by their median."""
+    """FLOP/s of a product: sustained runs by work over time, all others by their median."""
+    return gemm_flop(record) / (settled(series) if series["name"].startswith("sustained") else median(series))
+
+
+def gemm_flop(record: Json) -> int:
+    """FLOP of one product."""
     shape = record["shape"]
-    flop = 2 * shape["m"] * shape["n"] * shape["k"]
-    return flop / (settled(series) if series["name"].startswith("sustained") else median(series))
+    return int(2 * shape["m"] * shape["n"] * shape["k"])
 
 
 def variant(record: Json) -> str:
@@ -75,6 +106,19 @@ def moved_bytes(record: Json, series: Json) -> int:
     """Bytes that one launch of a bandwidth kernel reads and writes."""
     buffer = record["details"].get("bytes_per_series", {}).get(series["name"], record["shape"]["bytes_per_array"])
     return int(MOVED[record["name"]] * buffer)
+
+
+def paid_s(ledger: Path) -> float:
+    """Seconds of all runs, each from its launch (not before the end of the one before) to the end of its last measurement."""
+    total, end, begin = 0.0, 0.0, None
+    for event in map(json.loads, ledger.read_text(encoding="utf-8").splitlines()):
+        if event["event"] == "run start":
+            total += max(0.0, end - begin) if begin is not None else 0.0
+            begin = max(min(event["time"], event.get("launched", event["time"])), end)
+            end = event["time"]
+        elif event.get("job"):
+            end = max(end, event["time"])
+    return total + (max(0.0, end - begin) if begin is not None else 0.0)
 
 
 def sealed(record: Json) -> str:
@@ -136,6 +180,28 @@ class Session:
             and abs(card["memory_bytes"] / 2**30 / float(row["memory_gib"]) - 1) < 0.08
         ]
         return fitting[0] if len(fitting) == 1 else {}
+
+    def vendor_clock_hz(self, name: str) -> float | None:
+        """The SM clock that the vendor's figure assumes: another one for Tensor Cores than for CUDA cores and fp64."""
+        column = "cuda_core_clock_mhz" if name in ("fp32", "fp64") else "tensor_core_clock_mhz"
+        return float(self.vendor[column]) * 1e6 if self.vendor else None
+
+    def most_flop_per_s(self, side: str, name: str, series: Json | None) -> float | None:
+        """The physical limit: SMs x FLOP per clock x the clock inside the blocks, else the card's maximum."""
+        if side == "cpu":
+            return self._cpu_peak(name)
+        card = self.device("gpu")
+        rate = PER_SM_AND_CLOCK[card["compute_capability"]].get(name)
+        clock = (inside(series) if series else None) or max(card["max_sm_clock_hz"], card["sm_clock_hz"])
+        return card["sm_count"] * rate * clock if rate else None
+
+    def most_bytes_per_s(self, tier: str) -> float | None:
+        """The physical limit of main memory: two transfers a clock over the bus."""
+        card = self.device("gpu")
+        if tier != "HBM" or not card:
+            return None
+        clock = max(card["max_memory_clock_hz"], card["memory_clock_hz"])
+        return float(2 * clock * card["memory_bus_bits"] / 8)
 
     def vendor_flop_per_s(self, side: str, name: str) -> float | None:
         """The vendor's dense peak of a format or variant; fp64 on Tensor Cores where the part has them for it."""
