@@ -7,7 +7,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rooflab.machine.preflight import NotReady
-from rooflab.measure.outcome import Failed
 from rooflab.reference import minigpt, weights
 from rooflab.theory.dtypes import dtype
 
@@ -19,12 +18,12 @@ Array = NDArray[np.float32]
 def load(named: dict[str, Any], geometry: minigpt.Geometry, path: str | None) -> tuple[dict[str, Any], str]:
     """The weights `named` by the spec, {"seed", "generator"} or {"sha256"}, and the words that say which they are.
 
-    Raises Failed for another generator version, NotReady for a checkpoint with no path, another content or geometry.
+    Raises NotReady for another generator version, a checkpoint with no path, another content or another geometry.
     """
     if "sha256" in named:
         return _checkpoint(named["sha256"], geometry, path), f"checkpoint, sha256 {named['sha256']}"
     if named["generator"] != minigpt.GENERATOR_VERSION:
-        raise Failed(
+        raise NotReady(
             f"weights of generator {named['generator']}: this program has generator {minigpt.GENERATOR_VERSION}",
             "measure with the version of this project that planned this file",
         )
