@@ -1,8 +1,9 @@
-"""Ours against PyTorch on the same card, in one process, alternating: GEMM, copy and decode attention.
+"""Ours against PyTorch and FlashInfer on the same card, in one process, alternating: GEMM, copy, decode and latent attention.
 
-For the GPU machine only; PyTorch is a peer here and nowhere needed. Prints a table and writes it as JSON:
+For the GPU machine only; PyTorch and FlashInfer are peers here and nowhere needed. Prints a table and writes it as JSON:
 
     python benchmarks/peers.py --out benchmarks/peers-nvidia-h200.json
+    python benchmarks/peers.py --peer flashinfer --out benchmarks/peers-flashinfer-nvidia-h200.json
 
 Every figure is the median of short blocks with idle gaps.
 """
@@ -20,6 +21,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "workflow" / "scrip
 
 from alternate import alternate, row
 from peer_decode import decode_rows
+from peer_flashinfer import flashinfer_rows
 from rooflab.measure.cuda.bandwidth import pattern
 from rooflab.measure.cuda.gemm import GemmCase, neutralise_tf32_environment
 
@@ -59,7 +61,7 @@ def copy_row(device: Any, torch: Any, size: int = 4 << 30) -> dict[str, Any]:
     return row("copy 4 GiB", "torch copy_", alternate(device, ours.call, partial(target.copy_, source)))
 
 
-def rows(device: Any, torch: Any) -> Iterator[dict[str, Any]]:
+def torch_rows(device: Any, torch: Any) -> Iterator[dict[str, Any]]:
     yield from gemm_rows(device, torch)
     yield copy_row(device, torch)
     device.free_pool()
@@ -67,10 +69,14 @@ def rows(device: Any, torch: Any) -> Iterator[dict[str, Any]]:
     yield from decode_rows(device, torch)
 
 
+PEERS = {"torch": torch_rows, "flashinfer": flashinfer_rows}
+
+
 def main() -> None:
     warnings.filterwarnings("ignore", category=UserWarning)  # SDPA says why a backend does not take the operands
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--peer", choices=PEERS, default="torch")
     given = parser.parse_args()
     neutralise_tf32_environment()
     import torch
@@ -81,10 +87,10 @@ def main() -> None:
     chip = nvml.Nvml(device.properties()["pci_bus_id"])
     before, made = chip.state(), []
     with torch.no_grad(), torch.cuda.stream(torch.cuda.ExternalStream(device.stream.ptr)):
-        for each in rows(device, torch):
+        for each in PEERS[given.peer](device, torch):
             made.append(each)
             print(
-                f"{each['case']:<40}{each['peer']:<26}ours {each['ours_s'] * 1e6:>9.2f} µs  theirs {each['peer_s'] * 1e6:>9.2f} µs"
+                f"{each['case']:<48}{each['peer']:<42}ours {each['ours_s'] * 1e6:>9.2f} µs  theirs {each['peer_s'] * 1e6:>9.2f} µs"
                 f"  ratio {each['ratio']:.3f} [{each['ratio_low']:.3f}..{each['ratio_high']:.3f}]",
                 flush=True,
             )

@@ -12,7 +12,9 @@ from rooflab.machine.visible import in_cuda_order
 from rooflab.measure.bench import Bench
 from rooflab.measure.cuda import bandwidth, fma
 from rooflab.measure.cuda.arrays import TILE_ELEMENTS, decode, encode, normal, poison, to_device, to_host
-from rooflab.measure.cuda.attention.decode import DecodeCase, DecodeShape, FusedConfig
+from rooflab.measure.cuda.attention.configs import FusedConfig
+from rooflab.measure.cuda.attention.decode import DecodeCase, DecodeShape
+from rooflab.measure.cuda.attention.grouped import GroupedConfig, grouped_configs
 from rooflab.measure.cuda.device import CudaDevice, open_device
 from rooflab.measure.cuda.gemm import GemmCase, neutralise_tf32_environment
 from rooflab.measure.cuda.stamps import CudaStamps
@@ -200,6 +202,115 @@ def test_fused_attention_is_right_in_spread_configurations(
     case = case_of(device, dtype, sizes)
     for config in case.fused_candidates(24)[::8]:
         assert error_of(case, case.fused(config)) < TOLERANCE[dtype], config
+
+
+def skip_without_tensor_cores(device: CudaDevice, config: GroupedConfig) -> None:
+    needed = 90 if config.cluster else 80
+    if device.compute_capability < needed:
+        pytest.skip(f"{config} needs compute capability {needed / 10}")
+
+
+GROUPED_DTYPES = ("fp16", "bf16", "fp8_e4m3")
+GROUPED_SIZES = [
+    *[
+        (1, 8, 8, 1000, 64),
+        (2, 4, 4, 1, 64),
+        (1, 8, 2, 131, 128),
+        (3, 8, 1, 77, 80),
+        (1, 7, 1, 300, 96),
+        (2, 2, 2, 65, 256),
+    ],
+    *[
+        (2, 32, 2, 513, 128),
+        (3, 20, 1, 333, 64),
+        (5, 28, 4, 700, 128),
+        (2, 16, 1, 200, 256),
+        (1, 5, 1, 97, 96),
+        (1, 2, 2, 64, 16),
+    ],
+]
+
+
+@pytest.mark.parametrize("dtype", GROUPED_DTYPES)
+@pytest.mark.parametrize("sizes", GROUPED_SIZES)
+@pytest.mark.parametrize("ragged", [False, True])
+def test_grouped_attention_is_right_in_spread_configurations(
+    device: CudaDevice, dtype: str, sizes: tuple[int, int, int, int, int], ragged: bool
+) -> None:
+    batch, query_heads, kv_heads, sequence, head_dim = sizes
+    sides = (batch * kv_heads, sequence, device.compute_capability, device.sm_count)
+    configs = grouped_configs(dtype, head_dim, query_heads // kv_heads, *sides, limit=24)[::5]
+    lengths = [1 + index * 37 % sequence for index in range(batch)] if ragged else None
+    k, v = random_kv(batch, kv_heads, sequence, head_dim, 3)
+    q = random_normal((batch, query_heads, head_dim), 3)
+    case = DecodeCase.from_host(device, q, k, v, dtype, lengths=lengths)
+    for config in configs:
+        assert error_of(case, case.fused(config)) < TOLERANCE[dtype], config
+
+
+@pytest.mark.parametrize("dtype", GROUPED_DTYPES)
+@pytest.mark.parametrize("kind", ["rising scores", "falling scores", "one key", "huge values"])
+@pytest.mark.parametrize(
+    "config", [GroupedConfig(4, 2, 1, False), GroupedConfig(8, 2, 4, False), GroupedConfig(4, 3, 8, True)]
+)
+def test_grouped_attention_keeps_its_precision(
+    device: CudaDevice, dtype: str, kind: str, config: GroupedConfig
+) -> None:
+    skip_without_tensor_cores(device, config)
+    k, v = random_kv(2, 2, 777, 128, 5)
+    q = random_normal((2, 14, 128), 5)
+    slope = np.linspace(0, 8, 777, dtype=np.float32)[:, None]
+    match kind:
+        case "rising scores":
+            k *= slope
+        case "falling scores":
+            k *= slope[::-1]
+        case "one key":
+            k[:, :, 500] = 20 * q[:, ::7]
+        case "huge values":
+            v *= 300 if dtype == "fp8_e4m3" else 10000
+    case = DecodeCase.from_host(device, q, k, v, dtype)
+    assert error_of(case, case.fused(config)) < TOLERANCE[dtype]
+
+
+@pytest.mark.parametrize(
+    "kind", ["huge scores", "scores of minus infinity", "all scores of minus infinity", "NaN in K", "NaN in V"]
+)
+@pytest.mark.parametrize(
+    "config", [GroupedConfig(4, 2, 1, False), GroupedConfig(2, 2, 2, False), GroupedConfig(4, 2, 2, True)]
+)
+def test_grouped_attention_on_adversarial_operands(device: CudaDevice, kind: str, config: GroupedConfig) -> None:
+    skip_without_tensor_cores(device, config)
+    q, (k, v) = random_normal((1, 8, 64), 8), random_kv(1, 2, 37, 64, 8)
+    adversarial(q, k, v, kind)
+    case = DecodeCase.from_host(device, q, k, v, "fp16")
+    case.fused(config)()
+    got, want = case.result()[0], case._reference.reshape(8, 64)
+    assert np.array_equal(np.isnan(got), np.isnan(want))
+    np.testing.assert_allclose(got, want, rtol=5e-3, atol=2e-3)
+
+
+@pytest.mark.parametrize("config", [GroupedConfig(4, 3, 16, False), GroupedConfig(8, 3, 8, True)])
+def test_grouped_merges_are_right_a_thousand_times(device: CudaDevice, config: GroupedConfig) -> None:
+    skip_without_tensor_cores(device, config)
+    case = case_of(device, "bf16", (1, 32, 8, 1000, 128))
+    call = case.fused(config)
+    case.poison()
+    call()
+    first = case.result()
+    for _ in range(1000):
+        call()
+    assert np.array_equal(case.result(), first)
+    assert case.relative_error() < TOLERANCE["bf16"]
+
+
+def test_lengths_are_taken_by_tensor_cores_alone(device: CudaDevice) -> None:
+    q, (k, v) = random_normal((2, 2, 64), 1), random_kv(2, 2, 40, 64, 1)
+    case = DecodeCase.from_host(device, q, k, v, "fp16", lengths=[40, 7])
+    with pytest.raises(ValueError, match="takes no sequences of different lengths"):
+        case.fused(FusedConfig(4, 1, 1, False, 1))
+    with pytest.raises(ValueError, match="expected 2 numbers from 1 to 40"):
+        DecodeCase.from_host(device, q, k, v, "fp16", lengths=[41, 7])
 
 
 @pytest.mark.parametrize("splits", [2, 4, 8])

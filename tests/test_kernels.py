@@ -7,7 +7,11 @@ import nvrtc_library
 import pytest
 from rooflab.measure.cuda import nvrtc
 from rooflab.measure.cuda.arrays import FORMATS
+from rooflab.measure.cuda.attention import grouped
 from rooflab.measure.cuda.attention.configs import FusedConfig, fused_configs, kernel_defines
+from rooflab.measure.cuda.attention.grouped import GroupedConfig, grouped_configs
+from rooflab.measure.cuda.attention.latent_configs import LatentConfig
+from rooflab.measure.cuda.attention.latent_configs import shared_bytes as latent_shared_bytes
 from rooflab.theory.protocol import MEMORY_LAUNCHES
 
 CLAIMED = (70, 75, 80, 86, 89, 90, 100, 120)
@@ -110,6 +114,70 @@ def test_a_block_keeps_its_arrays_in_registers_and_fits_into_shared_memory(
     assert 0 < shared_bytes(text) <= SHARED_LIMIT
 
 
+TENSOR_CORE_COMPILERS = [(library, architecture) for library, architecture in compilers() if architecture >= 80]
+
+
+def grouped_ptx(library: Path, architecture: int, dtype: str, head_dim: int, group: int, config: GroupedConfig) -> str:
+    defines = grouped.kernel_defines(dtype, head_dim, group, config)
+    return nvrtc_library.compile_kernel(library, "grouped", architecture, defines)[0]
+
+
+@needs_nvrtc
+@pytest.mark.parametrize(("library", "architecture"), TENSOR_CORE_COMPILERS)
+@pytest.mark.parametrize("dtype", grouped.DTYPES)
+def test_grouped_attention_compiles_where_its_instructions_exist(library: Path, architecture: int, dtype: str) -> None:
+    text = grouped_ptx(library, architecture, dtype, 80, 5, GroupedConfig(2, 2, 4, cluster=False))
+    assert "cp.async.cg.shared.global" in text
+    assert "mma.sync.aligned.m16n8k16" in text
+    assert ("cvt.rn.f16x2.e4m3x2" in text) == (dtype == "fp8_e4m3" and architecture >= 89)
+    if architecture >= 90:
+        text = grouped_ptx(library, architecture, dtype, 128, 20, GroupedConfig(4, 3, 8, cluster=True))
+        assert ".reqnctapercluster 8, 1, 1" in text
+        assert "atom." not in text
+
+
+@needs_nvrtc
+@pytest.mark.parametrize("dtype", grouped.DTYPES)
+@pytest.mark.parametrize(("head_dim", "group"), [(64, 1), (80, 7), (96, 4), (128, 8), (128, 16), (256, 16)])
+def test_grouped_attention_keeps_its_sums_in_registers_and_fits(dtype: str, head_dim: int, group: int) -> None:
+    for config in grouped_configs(dtype, head_dim, group, units=8, sequence=512, **H200)[:2]:
+        assert "__local_depot" not in grouped_ptx(LIBRARIES[0], 90, dtype, head_dim, group, config)
+
+
+@needs_nvrtc
+def test_a_block_that_asks_for_too_little_shared_memory_does_not_compile() -> None:
+    defines = grouped.kernel_defines("bf16", 128, 8, GroupedConfig(4, 3, 1, cluster=False))
+    with pytest.raises(nvrtc_library.NvrtcError, match="what the launch asks for"):
+        nvrtc_library.compile_kernel(
+            LIBRARIES[0], "grouped", 90, defines | {"SHARED_BYTES": defines["SHARED_BYTES"] - 128}
+        )
+
+
+@needs_nvrtc
+@pytest.mark.parametrize(("library", "architecture"), TENSOR_CORE_COMPILERS)
+@pytest.mark.parametrize("dtype", ["fp16", "bf16", "fp8_e4m3"])
+def test_staged_latent_attention_compiles_where_its_instructions_exist(
+    library: Path, architecture: int, dtype: str
+) -> None:
+    for rank, rope in ((512, 64), (256, 32)):
+        size = latent_shared_bytes(dtype, rank, rope, LatentConfig(1, 4, staged=True))
+        defines = {
+            "KV_FORMAT": FORMATS[dtype],
+            "RANK": rank,
+            "ROPE": rope,
+            "STAGES": 4,
+            "SHARED_BYTES": size,
+            "CLUSTER_SPLITS": 1,
+        }
+        text, machine_code = nvrtc_library.compile_kernel(library, "latent_staged", architecture, defines)
+        assert machine_code
+        assert "__local_depot" not in text
+        if architecture >= 90:
+            defines["CLUSTER_SPLITS"] = 8
+            text, _ = nvrtc_library.compile_kernel(library, "latent_staged", architecture, defines)
+            assert ".reqnctapercluster 8, 1, 1" in text
+
+
 @needs_nvrtc
 def test_a_kernel_that_does_not_compile_says_why() -> None:
     with pytest.raises(nvrtc_library.NvrtcError, match="BLOCK_HEADS"):
@@ -140,3 +208,42 @@ def test_a_full_chip_is_not_split_first_and_an_empty_one_is() -> None:
     assert full[0].splits == 1
     assert small[0].cluster
     assert small[0].splits == 8
+
+
+@pytest.mark.parametrize("dtype", grouped.DTYPES)
+@pytest.mark.parametrize(("group", "units", "sequence"), [(1, 8, 1), (8, 4, 131), (4, 2048, 4096), (71, 1, 77)])
+@pytest.mark.parametrize("capability", [80, 89, 90])
+def test_grouped_configurations_fit_the_shape(
+    dtype: str, group: int, units: int, sequence: int, capability: int
+) -> None:
+    configs = grouped_configs(dtype, 256, group, units, sequence, capability, sm_count=132, limit=24)
+    assert 1 <= len(configs) <= 24
+    assert len(set(configs)) == len(configs)
+    assert all(each.splits == 1 or each.splits * 16 <= sequence for each in configs)
+    assert not any(each.cluster for each in configs if capability < 90 or each.splits > 8)
+    limit = {80: 163, 89: 99, 90: 227}[capability] * 1024
+    assert all(grouped.shared_bytes(dtype, 256, group, each) <= limit for each in configs)
+
+
+def test_grouped_attention_exists_on_tensor_cores_alone() -> None:
+    assert grouped_configs("bf16", 128, 4, 8, 1024, 75, sm_count=72, limit=24) == []
+    assert grouped_configs("fp32", 128, 4, 8, 1024, 90, sm_count=132, limit=24) == []
+
+
+def test_grouped_attention_is_split_until_the_chip_is_full() -> None:
+    def first(units: int, capability: int = 90) -> tuple[int, bool]:
+        config = grouped_configs("bf16", 128, 4, units, 8192, capability, sm_count=132, limit=1)[0]
+        return config.splits, config.cluster
+
+    assert [first(units) for units in (2048, 128, 64, 8, 2)] == [
+        (1, False),
+        (1, False),
+        (2, True),
+        (8, True),
+        (64, False),
+    ]
+    assert [first(units, 80) for units in (128, 64, 8)] == [(1, False), (2, False), (16, False)]
+
+
+def test_more_than_sixteen_heads_are_shared_out_evenly() -> None:
+    assert [grouped.block_heads(group) for group in (1, 7, 16, 17, 20, 71)] == [1, 7, 16, 9, 10, 15]

@@ -7,6 +7,7 @@ import pytest
 from paid import model_attention, model_step
 from rooflab.measure.bench import Bench
 from rooflab.measure.cuda import cold_graphs
+from rooflab.measure.cuda.attention.latent_configs import LatentConfig, latent_configs
 from rooflab.measure.cuda.device import CudaDevice, open_device
 from rooflab.measure.outcome import Unsupported
 from rooflab.theory import dtypes
@@ -69,8 +70,8 @@ def test_grouped_attention_goes_through_the_fused_kernel(device: FakeDevice, mon
 
 class FakeLatent:
     def __init__(self, device: FakeDevice, shape: Any, dtype: str, scale: float, copies: int) -> None:
-        if dtype == "fp8_e4m3":
-            raise ValueError("latent attention has no fp8_e4m3 cache")
+        if dtype == "fp32":
+            raise ValueError("latent attention has no fp32 cache")
         self.device, self.shape, self.scale, self.copies, self.poisoned = device, shape, scale, copies, False
 
     def _calls(self, seconds: float) -> list[Any]:
@@ -135,31 +136,40 @@ def test_without_any_way_latent_attention_is_unsupported(device: FakeDevice, mon
         model_attention.measure(attention_spec("deepseek-v2-lite"), bench(device))
 
 
+def latent_candidates(capability: int, batch: int, sequence: int, dtype: str = "bf16") -> list[LatentConfig]:
+    return latent_configs(dtype, (batch, 16, sequence, 512, 64), capability, sm_count=132, limit=20)
+
+
 @pytest.mark.parametrize(
-    ("batch", "sequence", "splits"), [(1, 1024, [32]), (1, 32768, [132, 264, 528]), (256, 8192, [1, 2, 3])]
+    ("batch", "sequence", "plain", "staged"),
+    [(1, 1024, [32], [32, 16]), (1, 32768, [132, 264, 528], [132, 66]), (256, 8192, [1, 2, 3], [1])],
 )
-def test_the_latent_kernel_is_split_until_the_chip_is_full(batch: int, sequence: int, splits: list[int]) -> None:
-    assert dict.fromkeys(c.splits for c in latent_configs(90, batch, sequence)) == dict.fromkeys(splits)
+def test_the_latent_kernels_are_split_until_the_chip_is_full(
+    batch: int, sequence: int, plain: list[int], staged: list[int]
+) -> None:
+    found = latent_candidates(90, batch, sequence)
+    assert list(dict.fromkeys(c.splits for c in found if not c.staged)) == plain
+    assert list(dict.fromkeys(c.splits for c in found if c.staged)) == staged
 
 
-def test_the_latent_kernel_fits_into_shared_memory_or_does_not_exist() -> None:
-    assert {c.stages for c in latent_configs(90, 1, 1024)} == {2, 3}
-    assert {c.stages for c in latent_configs(89, 1, 1024)} == {2}
-    assert latent_configs(75, 1, 1024) == []
+def test_a_latent_kernel_fits_into_shared_memory_or_does_not_exist() -> None:
+    assert {(c.staged, c.stages) for c in latent_candidates(90, 1, 1024)} == {
+        (False, 2),
+        (False, 3),
+        (True, 4),
+        (True, 5),
+    }
+    assert {(c.staged, c.stages) for c in latent_candidates(89, 1, 1024)} == {(False, 2)}
+    assert latent_candidates(89, 1, 1024, "fp8_e4m3") == []
+    assert latent_candidates(75, 1, 1024) == []
 
 
-def latent_configs(capability: int, batch: int, sequence: int) -> list[Any]:
-    from rooflab.measure.cuda.attention.latent import LatentCase, LatentShape
-
-    device = SimpleNamespace(compute_capability=capability, sm_count=132)
-    case = SimpleNamespace(device=device, shape=LatentShape(batch, 16, sequence, 512, 64))
-    return LatentCase.fused_candidates(case, 6)  # type: ignore[arg-type]
-
-
-def test_a_latent_cache_in_fp8_is_unsupported(device: FakeDevice, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_latent_cache_that_no_kernel_reads_is_unsupported(
+    device: FakeDevice, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("paid.model_attention.LatentCase", FakeLatent)
-    with pytest.raises(Unsupported, match="no fp8_e4m3 cache"):
-        model_attention.measure(attention_spec("deepseek-v2-lite", dtype="fp8_e4m3"), bench(device))
+    with pytest.raises(Unsupported, match="no fp32 cache"):
+        model_attention.measure(attention_spec("deepseek-v2-lite", dtype="fp32"), bench(device))
 
 
 # ---- on a GPU
@@ -171,22 +181,24 @@ def card() -> CudaDevice:
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("dtype", ["fp16", "bf16"])
-@pytest.mark.parametrize(("batch", "heads", "sequence"), [(1, 16, 1024), (3, 16, 200), (2, 128, 4096)])
+@pytest.mark.parametrize("dtype", ["fp16", "bf16", "fp8_e4m3"])
+@pytest.mark.parametrize(
+    ("batch", "heads", "sequence"), [(1, 16, 1024), (3, 16, 200), (2, 128, 4096), (1, 5, 1), (2, 40, 333)]
+)
 def test_latent_attention_computes_what_numpy_does(
     card: CudaDevice, dtype: str, batch: int, heads: int, sequence: int
 ) -> None:
     from rooflab.measure.cuda.attention.latent import LatentCase, LatentShape
 
     case = LatentCase(card, LatentShape(batch, heads, sequence, 512, 64), dtype, 192**-0.5, copies=2)
-    chain = (
-        case.score_calls(case.score_algorithms(1)[0])[0],
-        case.softmax_call(),
-        case.mix_calls(case.mix_algorithms(1)[0])[0],
-    )
+    chain = [
+        (case.score_calls(scores)[0], case.softmax_call(), case.mix_calls(mix)[0])
+        for scores, mix in zip(case.score_algorithms(1), case.mix_algorithms(1), strict=True)
+    ]
+    assert bool(chain) == (dtype != "fp8_e4m3")
     tolerance = dtypes.attention_error(dtype)
     timed = SimpleNamespace(device=card)
-    for step in (chain, *(case.fused(config, 0) for config in case.fused_candidates(6))):
+    for step in (*chain, *(case.fused(config, 0) for config in case.fused_candidates(20))):
         cold_graphs.proof(timed, case, step, tolerance, "latent attention")  # type: ignore[arg-type]
 
 

@@ -13,7 +13,9 @@ KERNELS = {
     "stamp": ("stamp.cu",),
     "norms": ("halves.cu", "norms.cu"),
     "latent": ("halves.cu", "latent.cu"),
+    "latent_staged": ("tensor.cu", "cluster.cu", "latent_staged_tiles.cu", "latent_staged.cu"),
     "decode": ("decode_formats.cu", "decode_rows.cu", "decode_merge.cu", "decode.cu"),
+    "grouped": ("tensor.cu", "cluster.cu", "grouped_tiles.cu", "grouped_merge.cu", "grouped.cu"),
 }
 
 
