@@ -137,7 +137,7 @@ def committed(scratch: Path) -> Path:
 
 def shipped() -> list[Row]:
     """Paid wall seconds of the shipped session: in all, per side with the gap before each job, and around the jobs."""
-    known = estimates.past(SHIPPED)
+    known = estimates.past(SHIPPED, SHIPPED.name)
     sides = {"gpu": 0.0, "cpu": 0.0}
     for before, job in zip([None, *known.jobs], known.jobs, strict=False):
         near = before is not None and 0 <= job.begin - before.last < ledger.APART_S

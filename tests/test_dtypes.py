@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 from free import model_table
-from rooflab.cost import estimates
+from rooflab.cost import rates
 from rooflab.look import style
 from rooflab.plan import operators
 from rooflab.theory.dtypes import DTYPES, VARIANTS, Dtype, attention_error, dtype, refusal, result_bytes
@@ -51,8 +51,7 @@ def test_a_made_up_format_is_refused_sized_and_priced_by_its_row(made_up: Dtype)
     assert (result_bytes("bf12"), attention_error("bf12")) == (2, made_up.attention_error)
     assert refusal("bf12", 90) == "bf12 needs compute capability 11.0, this GPU has 9.0"
     assert refusal("bf12", 110) is None
-    estimates.rates.cache_clear()
-    assert estimates.rates("nvidia-h200", "gpu").lacks("bf12") is True
+    assert rates.machine("nvidia-h200").gpu.lacks("bf12") is True
     assert style.style_of({"dtype": "bf12"}) == style.UNKNOWN
 
 

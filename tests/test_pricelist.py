@@ -3,19 +3,22 @@
 import copy
 import json
 import logging
+import re
+import shutil
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import yaml
+from lab import ROOT, run
 from rooflab.cost import bill, estimates
 from rooflab.plan import measurements
 from rooflab.plan.points import Point
 from rooflab.record import ledger
 from rooflab.run import pricelist
 
-CONFIG = yaml.safe_load((Path(__file__).parents[1] / "config.yaml").read_text())
+CONFIG = yaml.safe_load((ROOT / "config.yaml").read_text())
 H200 = "nvidia-h200"
 
 
@@ -189,8 +192,9 @@ def leavers(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
 def show(results: Path, wanted: dict[str, Any], files: list[str], dryrun: bool, measures: bool = True) -> None:
     jobs = [SimpleNamespace(output=[file], rule=SimpleNamespace(name=Path(file).stem)) for file in files]
     workflow = SimpleNamespace(dag=SimpleNamespace(needrun_jobs=lambda: jobs))
+    places: Any = SimpleNamespace(device_of=lambda session: H200)
     asked: Any = SimpleNamespace(workflow=workflow, dryrun=dryrun, measures=measures)
-    handler = pricelist.PriceList(asked, wanted, results, points(wanted))
+    handler = pricelist.PriceList(asked, places, wanted, results, points(wanted))
     record = logging.LogRecord("snakemake", logging.INFO, "x", 1, "Job stats", None, None)
     record.event = "run_info"
     handler.emit(record)
@@ -244,3 +248,23 @@ def test_a_ledger_that_cannot_be_written_stops_with_one_line(tmp_path: Path, lea
     with pytest.raises(SystemExit, match="cannot be written") as stop:
         show(tmp_path, CONFIG, files_of(tmp_path, CONFIG), dryrun=False)
     assert "\n" not in str(stop.value)
+
+
+def test_the_price_follows_the_card_and_not_the_session_s_name(tmp_path: Path) -> None:
+    wanted = config(price_usd_per_hour=3.99)
+    files = [f"{tmp_path}/another/{file}" for file in points(wanted)]
+    [other] = bill.draw_up(files, points(wanted), wanted, tmp_path, lambda session: H200)
+    [own] = bills(tmp_path, wanted)
+    assert other.seconds == own.seconds and other.basis is None
+    [unknown] = bill.draw_up(files, points(wanted), wanted, tmp_path, lambda session: "h200")
+    assert "'h200' is not in the vendor table" in bill.text(unknown)
+
+
+def test_the_readme_s_own_example_gives_its_own_figures(lab: Path) -> None:
+    """The commands and the list that README shows, in a checkout with the shipped config."""
+    readme = (ROOT / "README.md").read_text()
+    shown = re.search(r"```\n(To measure in another .*?)```", readme, re.DOTALL)
+    asked = re.search(r"`snakemake -n --config\s+(device=nvidia-h200 session=another [^`]*)` says", readme)
+    assert shown and asked
+    shutil.copy(ROOT / "config.yaml", lab / "config.yaml")
+    assert shown[1].rstrip() in run(lab, "-n", "--config", *asked[1].split())

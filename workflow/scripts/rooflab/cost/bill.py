@@ -1,7 +1,7 @@
 """The bill before it is run up: per stage the pending measurements, their seconds and dollars, and why they are pending."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -37,6 +37,7 @@ class Bill:
     around_s: float = 0.0
     paid_s: float = 0.0
     paid_usd: float | None = None
+    basis: str | None = None
 
     @property
     def jobs(self) -> int:
@@ -71,8 +72,17 @@ def price_of(config: dict[str, Any], session: str) -> float | None:
     return None if found is None else float(found)
 
 
-def draw_up(files: list[str], points: dict[str, Point], config: dict[str, Any], results: Path) -> list[Bill]:
-    """One bill per session among `files` that are about to be made (the paid ones: `results/<session>/<point's file>`)."""
+def draw_up(
+    files: list[str],
+    points: dict[str, Point],
+    config: dict[str, Any],
+    results: Path,
+    device_of: Callable[[str], str] = str,
+) -> list[Bill]:
+    """One bill per session among `files` that are about to be made (the paid ones: `results/<session>/<point's file>`).
+
+    `device_of` tells what a session is measured on, named as the device's own session would be: its name may be another.
+    """
     pending: dict[str, dict[str, str]] = defaultdict(dict)
     for path in (Path(file).relative_to(results) for file in files if Path(file).is_relative_to(results)):
         below = "/".join(path.parts[1:])
@@ -80,12 +90,13 @@ def draw_up(files: list[str], points: dict[str, Point], config: dict[str, Any], 
     bills = []
     for session, belows in sorted(pending.items()):
         planned = [(belows[first], point) for first, point in points.items() if first in belows]
-        bills += [_bill(session, planned, config, results)] if planned else []
+        bills += (
+            [_bill(session, planned, config, estimates.past(results / session, device_of(session)))] if planned else []
+        )
     return bills
 
 
-def _bill(session: str, planned: list[tuple[str, Point]], config: dict[str, Any], results: Path) -> Bill:
-    known = estimates.past(results / session)
+def _bill(session: str, planned: list[tuple[str, Point]], config: dict[str, Any], known: Past) -> Bill:
     rows: dict[str, Row] = {}
     for below, point in planned:
         stage = f"{point.side} {point.stage}"
@@ -97,7 +108,9 @@ def _bill(session: str, planned: list[tuple[str, Point]], config: dict[str, Any]
             row.reasons[reason] += 1
     runs = known.runs
     paid_s, price = sum(run.seconds for run in runs), price_of(config, session)
-    return Bill(session, price, config["budget_usd"], list(rows.values()), known.around_s, paid_s, ledger.usd(runs))
+    basis = known.machine.basis if any(point.side == "gpu" for _, point in planned) else None
+    rows_ = list(rows.values())
+    return Bill(session, price, config["budget_usd"], rows_, known.around_s, paid_s, ledger.usd(runs), basis)
 
 
 def why(point: Point, known: Past) -> str | None:
@@ -137,6 +150,8 @@ def text(bill: Bill) -> str:
         lines += [f"      {reason} ({count} of {row.jobs})" for reason, count in row.reasons.most_common(MOST_REASONS)]
     lines.append(f"  {'planning, figures':<18}{'':>9} {bill.around_s:>7.1f} s{_usd(bill.usd(bill.around_s))}")
     lines.append(_line(bill, "total", bill.jobs, bill.seconds))
+    if bill.basis is not None:
+        lines.append(f"  {bill.basis}")
     return "\n".join([*lines, *paid_lines(bill)])
 
 

@@ -6,17 +6,16 @@ import json
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cached_property
 from pathlib import Path
 from statistics import mean, median
 from typing import Any
 
-from rooflab.machine.detect import slug
+from rooflab.cost.rates import Machine, Rates, machine
 from rooflab.plan.points import Point
 from rooflab.record import ledger
-from rooflab.theory import issue_rates, protocol, work
-from rooflab.theory.dtypes import DTYPES
-from rooflab.theory.parts import parts
+from rooflab.theory import protocol, work
+from rooflab.theory.parts import Match, match
 
 Spec = dict[str, Any]
 
@@ -39,56 +38,14 @@ ANOTHER_ALGORITHM = 0.3  # how often the search finds a faster algorithm, which 
 STEP_S = {"gpu": 700e-6, "cpu": 60e-6}
 STEP_READS = 10  # how often such a step reads its cache
 
-# Where nothing better is known: a mid-range card, a server's CPU beside it, a laptop's own.
-CARD = ({"fp32": 2e13, "fp64": 5e11}, 1e14, 5e11)
-SERVER_CPU = ({"fp32": 1e12, "fp64": 5e11}, 5e11, 2e11)
-LAPTOP_CPU = ({"fp32": 2e11, "fp64": 1e11}, 1e11, 2e10)
-OF_VENDOR = 0.75  # of the vendor's dense peak, under a mixed load
 
-
-@dataclass(frozen=True)
-class Rates:
-    """What a device does in a second: FLOP per dtype, FLOP in any other dtype, bytes."""
-
-    flop_per_s: dict[str, float]
-    other_flop_per_s: float
-    bytes_per_s: float
-    lacking: frozenset[str] = frozenset()
-
-    def lacks(self, dtype: str) -> bool:
-        """Whether the device has no such arithmetic, nor a variant of it."""
-        return any(dtype == each or dtype.startswith(f"{each}_") for each in self.lacking)
-
-    def flop(self, dtype: str) -> float:
-        """FLOP/s of a dtype; a variant (`fp8_e4m3_full`) has its dtype's rate."""
-        name = dtype
-        while name and name not in self.flop_per_s:
-            name = name.rpartition("_")[0]
-        return self.flop_per_s.get(name, self.other_flop_per_s)
-
-
-@cache
-def rates(session: str, side: str) -> Rates:
-    """The rates of a session's GPU, by the vendor's table where its name is the session's, or of its host."""
-    if side == "cpu":
-        return Rates(*(LAPTOP_CPU if session.startswith("cpu-") else SERVER_CPU), lacking=frozenset({"fp16", "bf16"}))
-    named = {slug(part.device_name): part for part in parts()}
-    known = max((name for name in named if session == name or session.startswith(f"{name}-")), key=len, default=None)
-    if known is None:
-        return Rates(*CARD)
-    part = named[known]
-    flop = {peak: OF_VENDOR * rate for peak, rate in part.flop_per_s.items()}
-    lacking = frozenset(each for each in DTYPES if issue_rates.lacking(each, part.compute_capability))
-    return Rates(flop, CARD[1], OF_VENDOR * part.bytes_per_s, lacking)
-
-
-def work_s(spec: Spec, session: str, bursts: float | None = None) -> float:
+def work_s(spec: Spec, machine: Machine, bursts: float | None = None) -> float:
     """Seconds of one measurement by its protocol and theory, without its program's start-up; 0 for what cannot be done.
 
     `bursts` is how many a GEMM took, where a record tells it. Raises KeyError for parameters of another version.
     """
     side, stage = spec["side"], spec["stage"]
-    device = rates(session, side)
+    device = machine.gpu if side == "gpu" else machine.cpu
     if device.lacks(spec.get("dtype", "")):
         return 0.0
     if stage == "gemm":
@@ -175,7 +132,7 @@ KEYS = {"stage", "side", "name", "spec", "status", "reason", "seconds", "series"
 class Past:
     """What a session already knows: the records that lie there, as they are, and its ledger's runs and jobs."""
 
-    session: str
+    machine: Machine
     records: list[dict[str, Any]]
     runs: list[ledger.Stay]
     jobs: list[ledger.Stay]
@@ -187,7 +144,7 @@ class Past:
         for record in (each for each in self.records if each["status"] == "measured"):
             bursts = sum("burst" in series["name"] for series in record["series"])
             try:
-                by_plan = work_s(record["spec"], self.session, bursts)
+                by_plan = work_s(record["spec"], self.machine, bursts)
             except KeyError:  # another version's parameters
                 continue
             if by_plan > 0:
@@ -207,11 +164,23 @@ class Past:
         return _median(around, PLANNING_AND_FREE_S, least=1)
 
 
-def past(session_dir: Path) -> Past:
-    """Reads a session. A record that cannot be read says nothing here; judging it is not this room's."""
+def past(session_dir: Path, device: str) -> Past:
+    """Reads a session of a device, named as its session would be. A record that cannot be read says nothing here; judging it
+    is not this room's."""
     found = (_json(path) for side in ("gpu", "cpu") for path in sorted((session_dir / side).rglob("*.json")))
     records = [each for each in found if isinstance(each, dict) and each.keys() >= KEYS]
-    return Past(session_dir.name, records, *ledger.stays(ledger.read(session_dir / "ledger.jsonl")))
+    stays = ledger.stays(ledger.read(session_dir / "ledger.jsonl"))
+    return Past(machine(device, _card(records)), records, *stays)
+
+
+def _card(records: list[dict[str, Any]]) -> Match | None:
+    """The vendor's part that the session's own device record speaks of; None without one."""
+    for each in records:
+        if (each["stage"], each["side"], each["status"]) == ("device", "gpu", "measured"):
+            known = each.get("device") or {}
+            sizes = {key: known.get(key) for key in ("sm_count", "memory_bytes", "compute_capability", "mig")}
+            return match(str(known.get("name")), **sizes)
+    return None
 
 
 def _json(path: Path) -> Any:
@@ -227,7 +196,7 @@ def _median(values: list[float], shipped: float, least: int = 3) -> float:
 
 def seconds_of(planned: Point, known: Past) -> float:
     """Seconds from the end of the job before to the end of this one."""
-    return known.start_up_s[planned.side] + work_s(planned.spec, known.session) * _ratio(planned, known)
+    return known.start_up_s[planned.side] + work_s(planned.spec, known.machine) * _ratio(planned, known)
 
 
 def _ratio(planned: Point, known: Past) -> float:

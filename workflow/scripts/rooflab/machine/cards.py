@@ -63,6 +63,11 @@ def session_name(model: str, uuid: str) -> str:
     return f"{model}-{digits[0]}"
 
 
+def model_of(session: str) -> str:
+    """The model's own name in that of a card's session."""
+    return re.sub(r"-[0-9a-f]{8}$", "", session)
+
+
 def hand_over(cards: Mapping[str, str], at_once: bool) -> None:
     """Leaves the answer to the jobs of this run."""
     handover.leave(handover.CARDS, cards)

@@ -52,7 +52,7 @@ def begin(workflow: Any, config: dict[str, Any]) -> Run:
     if run.asked.by_user:
         console.listen(Refusals(run.asked))
         guard.begin(RESULTS, SCRIPTS.parent, run.asked.dryrun)
-        pricelist.install(run.asked, run.config, RESULTS, run.targets.points)
+        pricelist.install(run.asked, run.places, run.config, RESULTS, run.targets.points)
     return run
 
 

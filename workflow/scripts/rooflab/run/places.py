@@ -59,6 +59,12 @@ class Places:
         named = list(self.config["nodes"] or self.cards)
         return named or [self.config["session"] or self.machine.slug]
 
+    def device_of(self, session: str) -> str:
+        """What a session of this run is measured on, named as the device's own session would be."""
+        if session in self.cards:
+            return cards.model_of(session)
+        return str(self.config["device"]) if self.config["nodes"] is not None else self.machine.slug
+
     def resources(self, side: str) -> Resources:
         """What a paid job asks of Snakemake. One at a time, whatever --cores or --resources say; on a cluster its session's
         whole node, and so after the session's others; where cards are measured at the same time, its card's slot."""

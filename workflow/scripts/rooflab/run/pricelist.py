@@ -17,15 +17,17 @@ from rooflab.record import handover, ledger
 from rooflab.record.names import is_paid
 from rooflab.run.asked import Asked
 from rooflab.run.console import listen
+from rooflab.run.places import Places
 from rooflab.run.refusals import refuse_force
 
 
 class PriceList(logging.Handler):
     """Listens for Snakemake's job table and prints the bills after it; stops a real run that would exceed the budget."""
 
-    def __init__(self, asked: Asked, config: dict[str, Any], results: Path, points: dict[str, Point]):
+    def __init__(self, asked: Asked, places: Places, config: dict[str, Any], results: Path, points: dict[str, Point]):
         super().__init__()
-        self.asked, self.config, self.results, self.points, self.shown = asked, config, results, points, False
+        self.asked, self.config, self.results, self.points = asked, config, results, points
+        self.device_of, self.shown = places.device_of, False
 
     def emit(self, record: logging.LogRecord) -> None:
         nothing = "Nothing to be done" in str(record.msg)
@@ -38,7 +40,8 @@ class PriceList(logging.Handler):
             print(told, flush=True)
         if not self.asked.measures:  # a free target knows nothing of what is left
             return
-        bills = bill.draw_up([str(f) for job in jobs for f in job.output], self.points, self.config, self.results)
+        files = [str(file) for job in jobs for file in job.output]
+        bills = bill.draw_up(files, self.points, self.config, self.results, self.device_of)
         print(self._text(bills), file=sys.stdout if self.asked.dryrun else sys.stderr, flush=True)
         if not self.asked.dryrun:
             self._begin(bills)
@@ -82,6 +85,6 @@ def _leave(book: Path, run: str) -> None:
         ledger.append(book, ledger.RUN_END, run=run)
 
 
-def install(asked: Asked, config: dict[str, Any], results: Path, points: dict[str, Point]) -> None:
+def install(asked: Asked, places: Places, config: dict[str, Any], results: Path, points: dict[str, Point]) -> None:
     """Hangs the price list on Snakemake's logger, once."""
-    listen(PriceList(asked, config, results, points))
+    listen(PriceList(asked, places, config, results, points))
