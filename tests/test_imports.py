@@ -30,7 +30,7 @@ ALLOWED: dict[str, set[str]] = {
     "draw": {"look"},
     "explain": {"look", "record"},
     "cost": {"theory", "record", "plan", "machine"},
-    "fleet": {"theory", "record", "look", "derive"},
+    "fleet": {"theory", "record", "look", "derive", "derive/chip"},
     "run": {"record", "plan", "machine", "cost", "explain"},  # explain: a run ends with its closing lines
     "paid": {"theory", "reference", "machine", "measure", "measure/cuda"},
 }

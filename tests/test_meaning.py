@@ -66,6 +66,9 @@ def test_without_five_samples_of_another_series_there_is_no_ceiling() -> None:
     assert "gpu-compute-fp16" not in [each["id"] for each in made["ceilings"]]
     point = only(made, "points", "gpu-gemm-fp16-n4096")
     assert (point["fraction_of_ceiling"], point["fraction_of_vendor"]) == (None, pytest.approx(700 / 989.4))
+    assert (point["bound_by"], point["at_roof"], point["above_roof"]) == (None, None, False)
+    told = {"code": "no_independent_ceiling", "values": {"side": "gpu", "dtypes": ["fp16"], "least": 5}}
+    assert told in made["notes"]
     own = made["answers"]["gemm"]["dtypes"]["fp16"]
     assert (own["ceiling"], own["fraction_of_ceiling"]) == (None, None)
 
@@ -92,6 +95,18 @@ def test_of_the_vendor_is_the_ceiling_everywhere_but_in_the_first_check() -> Non
     peak = peak_flops("s", synthetic.with_files(made), [])["dtypes"]["fp8_e4m3"]
     assert ceiling["fraction_of_vendor"] == own["burst_fraction_of_vendor"] == peak["fastest_burst_fraction_of_vendor"]
     assert found["checks"][0]["value"]["fp8_e4m3"] == peak["burst_fraction_of_vendor"] < ceiling["fraction_of_vendor"]
+
+
+def test_a_way_of_summing_keeps_its_name_at_the_vendor_table() -> None:
+    """An RTX 4090 at 310 TFLOP/s in fp16 summed in fp16 is at 94 % of its 330.3, not at 188 % of the 165.2 of fp16."""
+    card = {"name": "NVIDIA GeForce RTX 4090", "sm_count": 128, "compute_capability": "8.9", "memory_bytes": 24 * 2**30,
+            "max_sm_clock_hz": 3.105e9, "sm_clock_hz": 2.52e9, "memory_clock_hz": 10.501e9, "memory_bus_bits": 384}  # fmt: skip
+    gemm = {"fp16": (150.0, 155.0, 150.0, 156.0, 2e-4)}
+    summed = synthetic.gemm("gpu", "fp16", 8192, 300, 310, 300, 1e-3)
+    summed = synthetic.seal(summed | {"name": "fp16_acc16-n8192"})
+    made = model(synthetic.h200_session(facts=card, gemm=gemm, gb_per_s={"read": 900.0}, decode_us={}, extra=[summed]))
+    assert only(made, "ceilings", "gpu-compute-fp16_acc16")["fraction_of_vendor"] == pytest.approx(310 / 330.3)
+    assert checked(made, "physically_possible")["status"] == "pass"
 
 
 def test_one_ridge_point_a_ceiling_on_the_slope_of_reads() -> None:

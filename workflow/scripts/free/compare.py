@@ -18,13 +18,12 @@ from rooflab.fleet.sessions import session as fleet_session
 from rooflab.plan import session
 from rooflab.record.publish import write_bytes, write_json, write_text
 from rooflab.record.records import RecordError, check_schema
-
-Record = dict[str, Any]
+from rooflab.record.types import Json
 
 SEAL_BYTES = 100  # a record ends with its hash
 
 
-def compared(results: Path, prices: Mapping[str, float], threshold: float) -> Record:
+def compared(results: Path, prices: Mapping[str, float], threshold: float) -> Json:
     """The comparison of every session under `results`; never raises for what a session holds."""
     sound: list[Session] = []
     broken: dict[str, str] = {}
@@ -53,7 +52,7 @@ def model_of(folder: Path) -> Mapping[str, Any]:
     return roofline(folder.name, load(folder, session.record_files(folder)), [])
 
 
-def is_current(folder: Path, known: Record, made_at: float) -> bool:
+def is_current(folder: Path, known: Json, made_at: float) -> bool:
     """Whether a roofline is of the records that lie there: each it names is there and whole, and none is newer.
 
     Looks at the end of each file alone, where its hash is: a fleet has too many records to read them all.

@@ -3,19 +3,18 @@
 import argparse
 import json
 from pathlib import Path
-from typing import Any
 
 from rooflab.explain.markdown import NOTHING, bound, cache, scheme, table, told
 from rooflab.explain.model_line import count
 from rooflab.look import words
 from rooflab.look.voice import Voice
 from rooflab.record.publish import write_text
+from rooflab.record.types import Json
 
-Record = dict[str, Any]
 ENGLISH = Voice("en")
 
 
-def page(roofline: Record, name: str) -> str:
+def page(roofline: Json, name: str) -> str:
     """The whole page in Markdown: every way of serving the model that was measured, or what is missing."""
     found = [model for model in roofline["models"] if model["name"] == name]
     lines = [f"# {name} on {_device(roofline)}", ""]
@@ -27,12 +26,12 @@ def page(roofline: Record, name: str) -> str:
     return "\n".join(lines)
 
 
-def _device(roofline: Record) -> str:
+def _device(roofline: Json) -> str:
     gpu = roofline["devices"]["gpu"]
     return str(gpu["name"]) if gpu else str(roofline["session"])
 
 
-def _section(model: Record) -> list[str]:
+def _section(model: Json) -> list[str]:
     return [
         f"## {'Measured with weights' if model.get('stored') else 'Weights'} in {model['dtype']}, cache in {model['kv_dtype']}",
         "",
@@ -42,7 +41,8 @@ def _section(model: Record) -> list[str]:
         "",
         *_steps(model),
         "",
-        "ms/token is the time between two tokens of a sequence: the measured times of all parts, each times its layers. `fits`: "
+        "ms/token is the sum of all parts, each measured alone, times its layers: whole steps take longer, so tokens/s is an "
+        "upper bound. `fits`: "
         "weights and cache of all layers beside each other in this card's memory; where they do not, the parts were still "
         "measured layer by layer.",
         "",
@@ -63,7 +63,7 @@ def _section(model: Record) -> list[str]:
 PART_HEAD = ("part", "batch", "S", "times", "measured", "by the roof", "of the roof", "FLOP/byte", "bound", "achieved")
 
 
-def _part_row(point: Record) -> tuple[str, ...]:
+def _part_row(point: Json) -> tuple[str, ...]:
     return (
         point["part"],
         str(point["batch"]),
@@ -78,7 +78,7 @@ def _part_row(point: Record) -> tuple[str, ...]:
     )
 
 
-def _steps(model: Record) -> list[str]:
+def _steps(model: Json) -> list[str]:
     """The table of steps; of a quantized checkpoint, which columns are measured and which are by the roof."""
     head = (
         "S",
@@ -109,7 +109,7 @@ def _steps(model: Record) -> list[str]:
     ]  # fmt: skip
 
 
-def _step_row(step: Record, contexts: list[Record]) -> tuple[str, ...]:
+def _step_row(step: Json, contexts: list[Json]) -> tuple[str, ...]:
     window = next((each.get("window_tokens") for each in contexts if each["sequence"] == step["sequence"]), None)
     return (
         f"{step['sequence']} (window {window})" if window else str(step["sequence"]),
@@ -125,7 +125,7 @@ def _step_row(step: Record, contexts: list[Record]) -> tuple[str, ...]:
     )
 
 
-def _summary(model: Record) -> list[str]:
+def _summary(model: Json) -> list[str]:
     sizes = model["geometry"]
     if sizes["latent"]:
         heads = f"{sizes['heads']} heads on a latent of {sizes['latent']['rank']} + {sizes['latent']['rope_dim']}"
@@ -148,14 +148,14 @@ def _summary(model: Record) -> list[str]:
     return [*lines, *table(head, map(_context_row, model["contexts"])), *_beyond(model)]
 
 
-def _beyond(model: Record) -> list[str]:
+def _beyond(model: Json) -> list[str]:
     """Contexts that were asked for and that the model does not have."""
     asked = model.get("beyond_context")
     longest = model["geometry"]["context"]
     return ["", f"S {', '.join(map(str, asked))}: beyond this model's context of {longest}, left out."] if asked else []
 
 
-def _context_row(context: Record) -> tuple[str, ...]:
+def _context_row(context: Json) -> tuple[str, ...]:
     window = context.get("window_tokens")
     return (
         f"{context['sequence']} ({window} cached by the layers with a window)" if window else str(context["sequence"]),
@@ -169,13 +169,13 @@ def _from_batch(batch: int | None) -> str:
     return "at no batch" if batch is None else f"from batch {batch}"
 
 
-def _missing(steps: list[Record]) -> list[str]:
+def _missing(steps: list[Json]) -> list[str]:
     """What keeps a step from being summed."""
     parts = sorted({part for step in steps for part in step["missing"]})
     return [f"Not measured, so that a step with it has no sum: {', '.join(parts)}.", ""] if parts else []
 
 
-def _walks(sweeps: list[Record]) -> list[str]:
+def _walks(sweeps: list[Json]) -> list[str]:
     """Whether the roof itself holds: one product over many batches, and where it lies furthest below."""
     judged = [sweep for sweep in sweeps if sweep["largest_gap"]]
     if not judged:
@@ -185,7 +185,7 @@ def _walks(sweeps: list[Record]) -> list[str]:
     return ["## The walk up the slope", "", how, "", *table(head, map(_walk_row, judged)), ""]
 
 
-def _walk_row(sweep: Record) -> tuple[str, ...]:
+def _walk_row(sweep: Json) -> tuple[str, ...]:
     gap, batches = sweep["largest_gap"], [point["batch"] for point in sweep["points"]]
     return (
         sweep["dtype"],
@@ -197,7 +197,7 @@ def _walk_row(sweep: Record) -> tuple[str, ...]:
     )
 
 
-def _holes(holes: list[Record], name: str) -> list[str]:
+def _holes(holes: list[Json], name: str) -> list[str]:
     mine = [h for h in holes if h["stage"] in ("attention", "step") and h["name"].startswith(f"{name}-")]
     lines = [f"- `{hole['name']}`: {hole['status']}: {ENGLISH.reason(hole['reason'])}" for hole in mine]
     return ["## Not measured", "", *lines, ""] if lines else []

@@ -14,11 +14,10 @@ from rooflab.plan import session
 from rooflab.predict.document import document
 from rooflab.record.publish import write_json, write_text
 from rooflab.record.records import RecordError, check_schema
+from rooflab.record.types import Json
 
-Record = dict[str, Any]
 
-
-def predicted(results: Path, asked: Record, prices: dict[str, float]) -> Record:
+def predicted(results: Path, asked: Json, prices: dict[str, float]) -> Json:
     """The document over every session under `results`; one that cannot be read is listed with its reason."""
     rooflines: dict[str, Mapping[str, Any]] = {}
     broken: dict[str, str] = {}

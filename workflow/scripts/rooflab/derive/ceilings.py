@@ -30,6 +30,16 @@ def all_ceilings(records: Records) -> list[Ceiling]:
     return sorted(made, key=lambda ceiling: ceiling["id"])
 
 
+def without_ceiling(records: Records) -> list[Told]:
+    """The formats of products that were measured, and that no series but the judged one could be a ceiling of."""
+    made = []
+    for side in ("gpu", "cpu"):
+        names = {variant_of(record) for record in measured(records, side, "gemm").values()}
+        lacking = [name for name in sorted(names) if _product_ceiling(records, side, name) is None]
+        made += [told("no_independent_ceiling", side=side, dtypes=lacking, least=LEAST_SAMPLES)] if lacking else []
+    return made
+
+
 def uneven_loads(records: Records) -> list[Told]:
     """Products whose launches in a row ran clearly faster than their bursts: the chip changed its state between them."""
     made = []

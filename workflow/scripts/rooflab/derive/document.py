@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 
 from rooflab.derive.answers import answers
-from rooflab.derive.ceilings import all_ceilings, uneven_loads
+from rooflab.derive.ceilings import all_ceilings, uneven_loads, without_ceiling
 from rooflab.derive.checks import measured_checks
 from rooflab.derive.drift import drifts
 from rooflab.derive.evidence import facts, holes, main_side, measured, notes, select
@@ -58,7 +58,7 @@ def roofline(
         "holes": holes(used, plan),
         "checks": measured_checks(used, ceilings, points, _parts(served, walked), side),
         "answers": answers(used, ceilings, floors, points, side, gpu_sessions),
-        "notes": [*notes(used, plan), *drifts(used), *uneven_loads(used)],
+        "notes": [*notes(used, plan), *drifts(used), *without_ceiling(used), *uneven_loads(used)],
     }
 
 

@@ -7,7 +7,7 @@ from rooflab.derive.chip.peaks import vendor_flop_per_s
 from rooflab.derive.evidence import measured
 from rooflab.derive.floors import EMPTY, own_floors
 from rooflab.derive.gemms import LAB_DTYPES, lab_records, variant_of
-from rooflab.derive.roof import Way, is_above_roof, is_at, roof
+from rooflab.derive.roof import Limit, Place, Way, is_above_roof, is_at, roof
 from rooflab.derive.series import fraction, median_s, named, refuted, seconds_per_launch, times, verified
 from rooflab.record.types import Ceiling, Floor, Named, Placed, Point, Record, Records, Series, Timed
 from rooflab.theory import recorded
@@ -118,6 +118,11 @@ def _timed(series: Series) -> Timed:
     }
 
 
+def _limit(head: Named, place: Place) -> Limit | None:
+    """What binds a point; a product without an independent ceiling of its arithmetic has no roof, whatever memory allows."""
+    return None if head["operator"] == "gemm" and place.compute is None else place.limit
+
+
 def _placed(
     head: Named, series: Series, work: Work, records: Records, ceilings: Sequence[Ceiling], floors: Sequence[Floor]
 ) -> Placed:
@@ -125,7 +130,7 @@ def _placed(
     over = roof(records, side, ceilings, own_floors(records[head["file"]], floors))
     way = Way(head["variant"], series["cache"], series["launch"], series["timing"])
     place = over.place(work, way, head["working_set_bytes"])
-    limit, achieved = place.limit, work.flop / known["median_s"]
+    limit, achieved = _limit(head, place), work.flop / known["median_s"]
     attainable = work.flop / limit.seconds if limit else None
     of_limit = physics.highest(
         physics.share(achieved, physics.flop_per_s(records, side, head["variant"], series)),

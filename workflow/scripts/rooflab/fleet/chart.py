@@ -13,8 +13,7 @@ from matplotlib.figure import Figure
 
 from rooflab.look import words
 from rooflab.record.names import format_of_lab_step
-
-Record = dict[str, Any]
+from rooflab.record.types import Json
 
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#7F7F7F")  # Okabe and Ito, 2008
 DTYPES = {"fp32": "solid", "fp16": (0, (4, 2))}
@@ -27,7 +26,7 @@ LABEL_GAP = 0.045  # of the height of the axes, between two labels in the margin
 NAN = float("nan")
 
 
-def draw(made: Record) -> Figure:
+def draw(made: Json) -> Figure:
     """The figure of a comparison, also of an empty one."""
     figure = Figure(figsize=(9.0, 5.2), layout="constrained")
     FigureCanvasAgg(figure)
@@ -54,7 +53,7 @@ def draw(made: Record) -> Figure:
     return figure
 
 
-def _frame(axes: Axes, made: Record) -> None:
+def _frame(axes: Axes, made: Json) -> None:
     heights = [flop for row in made["sessions"] for flop in _heights(row)]
     axes.set(xscale="log", yscale="log", xlim=(LEFT, RIGHT))
     axes.set_ylim(min(heights, default=1e9) / 3, max(heights, default=1e15) * 3)
@@ -76,27 +75,27 @@ def _count(items: Sequence[Any], noun: str) -> str:
     return f"{len(items)} {noun}" + ("s" if len(items) != 1 else "")
 
 
-def _heights(row: Record) -> list[float]:
+def _heights(row: Json) -> list[float]:
     tops = list(_tops(row).values())
     return [*tops, *(each["achieved_flop_per_s"] for each in _steps(row))]
 
 
-def _tops(row: Record) -> dict[str, float]:
+def _tops(row: Json) -> dict[str, float]:
     """The burst ceilings that are drawn, by dtype."""
     named = {str(c["variant"] or c["dtype"]): c["burst"] for c in row["ceilings"] if c["kind"] == "compute"}
     return {name: named[name] for name in DTYPES if name in named}
 
 
-def _steps(row: Record) -> list[Record]:
+def _steps(row: Json) -> list[Json]:
     """The lab's decode point with the longest S, of each dtype that is drawn."""
-    longest: dict[str, Record] = {}
+    longest: dict[str, Json] = {}
     for each in sorted(row["decode"], key=lambda each: each["sequence"]):
         if each["lab_point"] and format_of_lab_step(each["name"]) in DTYPES:
             longest[each["dtype"]] = each
     return list(longest.values())
 
 
-def _model(axes: Axes, model: Record, rows: Sequence[Record], color: str) -> list[tuple[float, str, str]]:
+def _model(axes: Axes, model: Json, rows: Sequence[Json], color: str) -> list[tuple[float, str, str]]:
     """The thin roofs of one model; returns its labels for the margin."""
     alpha = 1.0 if len(rows) == 1 else FLEET_ALPHA
     for name, style in DTYPES.items():
@@ -117,7 +116,7 @@ def _model(axes: Axes, model: Record, rows: Sequence[Record], color: str) -> lis
     return labels
 
 
-def _roof(row: Record, name: str) -> tuple[list[float], list[float]] | None:
+def _roof(row: Json, name: str) -> tuple[list[float], list[float]] | None:
     """The corners of a session's roof in one dtype: up the memory slope, then along the ceiling."""
     top, slope = _tops(row).get(name), row["main_memory"]
     if top is None:
@@ -135,12 +134,12 @@ def _lines(axes: Axes, roofs: Sequence[tuple[list[float], list[float]]], color: 
     axes.plot(xs, ys, color=color, linestyle=style, linewidth=1.2, alpha=alpha)
 
 
-def _points(axes: Axes, points: Sequence[Record], color: str, marker: str, alpha: float) -> None:
+def _points(axes: Axes, points: Sequence[Json], color: str, marker: str, alpha: float) -> None:
     xs, ys = [p["intensity"] for p in points], [p["achieved_flop_per_s"] for p in points]
     axes.plot(xs, ys, marker, color=color, markersize=4, markerfacecolor="none", alpha=alpha)
 
 
-def _slow(axes: Axes, row: Record, named: bool) -> list[tuple[float, str, str]]:
+def _slow(axes: Axes, row: Json, named: bool) -> list[tuple[float, str, str]]:
     """A slow session's roofs, drawn out; returns its label for the margin, if it is one of the worst."""
     for name, style in DTYPES.items():
         if roof := _roof(row, name):

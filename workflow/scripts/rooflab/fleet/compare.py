@@ -15,7 +15,8 @@ from functools import lru_cache
 from typing import Any
 
 from rooflab.fleet.causes import likely_causes
-from rooflab.fleet.sessions import Figure, Record, Session, record_of, series_of, speed_range
+from rooflab.fleet.sessions import Figure, Session, record_of, series_of, speed_range
+from rooflab.record.types import Json
 from rooflab.theory.quantiles import median
 
 FREE_TO_DIFFER = ("n",)  # a ceiling is the best over the sizes: two cards may have it at different ones
@@ -176,14 +177,14 @@ def _apart(pair: Pair) -> bool:
 
 
 @lru_cache(maxsize=256)
-def _opened(session: Session, figure: Figure) -> tuple[Record, Record] | None:
+def _opened(session: Session, figure: Figure) -> tuple[Json, Json] | None:
     """The record and the series behind a figure; the card in the middle is asked for again and again."""
     record = record_of(session, figure)
     series = series_of(record, figure) if record is not None else None
     return (record, series) if record is not None and series is not None else None
 
 
-def _parameters(record: Record) -> dict[str, Any]:
+def _parameters(record: Json) -> dict[str, Any]:
     return {key: value for key, value in record["spec"].items() if key not in FREE_TO_DIFFER}
 
 
@@ -201,7 +202,7 @@ def costs(session: Session) -> dict[str, Any]:
     }
 
 
-def main_memory(ceilings: Sequence[Record]) -> Record | None:
+def main_memory(ceilings: Sequence[Json]) -> Json | None:
     """The main memory's slope, read where it was measured; None without any."""
     slopes = [each for each in ceilings if each["kind"] == "memory" and each["tier"] in ("HBM", "DRAM")]
     return min(slopes, key=lambda each: (each["pattern"] != "read", -each["burst"]), default=None)

@@ -7,9 +7,8 @@ from rooflab.fleet.compare import Finding, Pair, by_model, costs, main_memory
 from rooflab.fleet.sessions import Session, paid_together
 from rooflab.look import words
 from rooflab.record.names import format_of_lab_step
+from rooflab.record.types import Json
 from rooflab.theory.quantiles import median
-
-Record = dict[str, Any]
 
 COMPARE_VERSION = 2  # 2: one finding a card, with the kinds in which it is slower and its lagging figures
 ROWS = 24  # a model with more sessions is told by its middle, its slowest and its fastest
@@ -19,7 +18,7 @@ UNIT = {"flop_per_s": words.flop_per_s, "bytes_per_s": words.bytes_per_s, "s": w
 
 def document(
     sessions: Sequence[Session], broken: Mapping[str, str], found: Sequence[Finding], threshold: float
-) -> Record:
+) -> Json:
     """Everything the page and the chart say, SI base units."""
     return {
         "schema": "compare",
@@ -33,7 +32,7 @@ def document(
     }
 
 
-def _model(name: str, cards: Sequence[Session]) -> Record:
+def _model(name: str, cards: Sequence[Session]) -> Json:
     ids = dict.fromkeys(figure for card in cards for figure in card.figures)
     return {
         "model": name,
@@ -44,7 +43,7 @@ def _model(name: str, cards: Sequence[Session]) -> Record:
     }
 
 
-def _spread(figure: str, cards: Sequence[Session]) -> Record:
+def _spread(figure: str, cards: Sequence[Session]) -> Json:
     """How one figure spreads over the cards of a model, and which are its ends."""
     ordered = sorted(cards, key=lambda card: card.figures[figure].speed)
     example = ordered[0].figures[figure]
@@ -59,7 +58,7 @@ def _spread(figure: str, cards: Sequence[Session]) -> Record:
     }
 
 
-def _session(each: Session) -> Record:
+def _session(each: Session) -> Json:
     return {
         "session": each.name,
         "model": each.model,
@@ -74,7 +73,7 @@ def _session(each: Session) -> Record:
     }
 
 
-def _finding(each: Finding) -> Record:
+def _finding(each: Finding) -> Json:
     return {
         "kind": each.kind,
         "session": each.session.name,
@@ -89,7 +88,7 @@ def _finding(each: Finding) -> Record:
     }
 
 
-def _lag(pair: Pair) -> Record:
+def _lag(pair: Pair) -> Json:
     return {
         "figure": pair.figure.id,
         "figure_kind": pair.figure.kind,
@@ -103,7 +102,7 @@ def _lag(pair: Pair) -> Record:
     }
 
 
-def judgement(finding: Record) -> str:
+def judgement(finding: Json) -> str:
     """The judgement on one card: in what it is slower, and by how much."""
     told = (
         f"{words.percent(kind['loss'])} in {KIND[kind['figure_kind']]} ({kind['lagging']} of {kind['compared']} figures)"
@@ -112,13 +111,13 @@ def judgement(finding: Record) -> str:
     return f"slower by {', '.join(told)}"
 
 
-def reasons(finding: Record) -> str:
+def reasons(finding: Json) -> str:
     """The causes that the records prove, and what else differs between them."""
     why = f"cause: {'; '.join(finding['causes'])}" if finding["causes"] else "the records show no cause"
     return f"{why}. Also differs: {'; '.join(finding['differs'])}" if finding["differs"] else why
 
 
-def lag(figure: Record) -> str:
+def lag(figure: Json) -> str:
     """One lagging figure against its reference."""
     show = UNIT[figure["unit"]]
     return (
@@ -127,7 +126,7 @@ def lag(figure: Record) -> str:
     )
 
 
-def terminal(made: Record) -> list[str]:
+def terminal(made: Json) -> list[str]:
     """The verdict in a few lines: the slow cards, the broken sessions, the sum."""
     lines = []
     for finding in made["findings"]:
@@ -141,15 +140,15 @@ def terminal(made: Record) -> list[str]:
     return [*lines, f"{models}: {verdict} by more than {limit} in most figures of a kind, their samples apart"]
 
 
-def _worst_of_each_kind(figures: Sequence[Record]) -> list[Record]:
+def _worst_of_each_kind(figures: Sequence[Json]) -> list[Json]:
     """Of a card's lagging figures the first of every kind: the rest stands in the document."""
-    worst: dict[str, Record] = {}
+    worst: dict[str, Json] = {}
     for each in figures:
         worst.setdefault(each["figure_kind"], each)
     return list(worst.values())
 
 
-def page(made: Record) -> str:
+def page(made: Json) -> str:
     """`compare.md`."""
     parts = ["# Sessions compared", "\n".join(["", *_verdict(made)])]
     for model in made["models"]:
@@ -160,7 +159,7 @@ def page(made: Record) -> str:
     return "\n".join(parts)
 
 
-def _paid(paid: Record) -> str:
+def _paid(paid: Json) -> str:
     """Seconds and dollars of all sessions; the dollars leave out the runs without a price, which are counted."""
     told = f"Measured in {paid['seconds']:.0f} s over all sessions"
     if paid["usd"] is None:
@@ -169,7 +168,7 @@ def _paid(paid: Record) -> str:
     return f"{told}, ${paid['usd']:.4f}" + (f" without {missing} run(s) whose price is not known" if missing else "")
 
 
-def _verdict(made: Record) -> Iterator[str]:
+def _verdict(made: Json) -> Iterator[str]:
     yield (
         f"{len(made['sessions'])} session(s) of {len(made['models'])} model(s). A figure lags if it lies more than "
         f"{words.percent(made['threshold'])} below its reference and the samples lie apart; a card is slower where more "
@@ -185,7 +184,7 @@ def _verdict(made: Record) -> Iterator[str]:
         yield f"- *not compared*: `{each['session']}`: {each['reason']}"
 
 
-def _rows(rows: Sequence[Record], found: Sequence[Record]) -> Iterator[str]:
+def _rows(rows: Sequence[Json], found: Sequence[Json]) -> Iterator[str]:
     """One row per session: ceilings as burst (sustained), main memory, the longest step per dtype, dollars."""
     tops = list(dict.fromkeys(_name(c) for row in rows for c in row["ceilings"] if c["kind"] == "compute"))
     steps = list(dict.fromkeys(name for row in rows for name in _steps(row)))
@@ -208,7 +207,7 @@ def _rows(rows: Sequence[Record], found: Sequence[Record]) -> Iterator[str]:
         yield _line(cells)
 
 
-def _summary(model: Record) -> Iterator[str]:
+def _summary(model: Json) -> Iterator[str]:
     """A model with many cards: every figure's middle and its two ends."""
     yield f"{len(model['sessions'])} sessions of {model['cards']} card(s).\n"
     yield _line(["figure", "median", "slowest", "its session", "fastest", "its session"])
@@ -219,9 +218,9 @@ def _summary(model: Record) -> Iterator[str]:
         yield _line([f"{each['label']} {each['kind']}", show(each["median"]), *ends])
 
 
-def _steps(row: Record) -> dict[str, float]:
+def _steps(row: Json) -> dict[str, float]:
     """The lab's MiniGPT step at the longest S of each dtype, seconds by `fp16 S=1024`."""
-    found: dict[str, Record] = {}
+    found: dict[str, Json] = {}
     for each in row["decode"]:
         longest = found.get(each["dtype"], {"sequence": 0})["sequence"]
         if each["lab_point"] and format_of_lab_step(each["name"]) and each["sequence"] > longest:
@@ -233,7 +232,7 @@ def _name(ceiling: Mapping[str, Any]) -> str:
     return str(ceiling["variant"] or ceiling["dtype"])
 
 
-def _top(ceiling: Record | None) -> str:
+def _top(ceiling: Json | None) -> str:
     if ceiling is None:
         return "–"
     held = f" ({words.significant(ceiling['sustained'] / 1e12)})" if ceiling["sustained"] else ""

@@ -8,14 +8,15 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
+from rooflab.derive.chip.sustained import window
 from rooflab.derive.document import ROOFLINE_VERSION
+from rooflab.derive.series import median_s, seconds_per_launch
 from rooflab.record import ledger
 from rooflab.record.records import RecordError, read_record
+from rooflab.record.types import Json, Series
 from rooflab.theory.quantiles import median
-
-Record = dict[str, Any]
 
 KEPT_OF_CEILING = (
     "id", "kind", "label", "dtype", "variant", "pattern", "tier", "burst", "sustained", "unit_of_value", "file",
@@ -58,13 +59,13 @@ class Session:
     name: str
     folder: Path
     side: str
-    device: Record
+    device: Json
     measured_at: str
     figures: dict[str, Figure]
-    ceilings: list[Record]
-    decode: list[Record]
+    ceilings: list[Json]
+    decode: list[Json]
     price_usd_per_hour: float | None
-    paid: Record
+    paid: Json
 
     @property
     def model(self) -> str:
@@ -82,7 +83,7 @@ class Session:
         return self.measured_at, self.name
 
     @cached_property
-    def device_record(self) -> Record | None:
+    def device_record(self) -> Json | None:
         """The record in which the device was described; None where it is not there or cannot be trusted."""
         for path in sorted((self.folder / self.side).glob("device.*.json")):
             try:
@@ -127,7 +128,7 @@ def session(folder: Path, roofline: Mapping[str, Any], price_usd_per_hour: float
     )
 
 
-def _ceiling_figures(ceilings: list[Record]) -> Iterator[Figure]:
+def _ceiling_figures(ceilings: list[Json]) -> Iterator[Figure]:
     for each in ceilings:
         low, high = each["burst_spread"]
         compute = each["kind"] == "compute"
@@ -148,7 +149,7 @@ def _ceiling_figures(ceilings: list[Record]) -> Iterator[Figure]:
             )
 
 
-def _decode_figures(points: list[Record]) -> Iterator[Figure]:
+def _decode_figures(points: list[Json]) -> Iterator[Figure]:
     for each in points:
         if each["operator"] == "decode_attention" and _tells_of_the_card(each):
             series = each["id"].removeprefix(f"{each['side']}-decode-{each['name']}-")
@@ -158,7 +159,7 @@ def _decode_figures(points: list[Record]) -> Iterator[Figure]:
             )
 
 
-def _tells_of_the_card(point: Record) -> bool:
+def _tells_of_the_card(point: Json) -> bool:
     """Whether a step's time is the card's: a step that waits for Python to launch it tells of the host, whose launching
     differs from program to program by more than cards do."""
     return point["side"] == "cpu" or point["timing"] == "graph" or point["bound_by"] != "launch"
@@ -174,7 +175,7 @@ def _first_start(folder: Path, side: str) -> str:
     return min(starts, default="")
 
 
-def _paid(folder: Path) -> Record:
+def _paid(folder: Path) -> Json:
     """Wall seconds of all runs of a session, and dollars at the price in force then."""
     known = ledger.summary(folder / "ledger.jsonl")
     return {"seconds": known["paid_s"], "usd": known["usd"]}
@@ -190,7 +191,7 @@ def price(folder: Path, given: Mapping[str, float]) -> float | None:
     return float(known[-1]) if known else None
 
 
-def paid_together(folders: Iterable[Path]) -> Record:
+def paid_together(folders: Iterable[Path]) -> Json:
     """Seconds and dollars over the ledgers of all sessions; a run over several cards, which is in the ledger of each, once.
 
     {"seconds", "usd": of the runs whose price is known, null where none is, "runs_without_price"}.
@@ -211,7 +212,7 @@ def paid_together(folders: Iterable[Path]) -> Record:
     return {"seconds": seconds, "usd": ledger.usd(priced), "runs_without_price": len(runs) - len(priced)}
 
 
-def record_of(session_: Session, figure: Figure) -> Record | None:
+def record_of(session_: Session, figure: Figure) -> Json | None:
     """The record that holds the figure's samples; None where it is not there or cannot be trusted."""
     try:
         return read_record(session_.folder / figure.file)
@@ -219,7 +220,7 @@ def record_of(session_: Session, figure: Figure) -> Record | None:
         return None
 
 
-def series_of(record: Record, figure: Figure) -> Record | None:
+def series_of(record: Json, figure: Figure) -> Json | None:
     """The series the figure is the median of."""
     made = record["series"]
     if figure.kind == "decode":
@@ -229,22 +230,19 @@ def series_of(record: Record, figure: Figure) -> Record | None:
         named = [each for each in made if each["name"].startswith(prefix)]
         made = [each for each in named if each["implementation"] == figure.implementation] or named or made
     sizes = record["details"].get("bytes_per_series", {})  # of a sweep: the fastest per byte speaks
-    return min(made, key=lambda each: median(_per_launch(each)) / sizes.get(each["name"], 1), default=None)
+    return min(made, key=lambda each: median_s(cast(Series, each)) / sizes.get(each["name"], 1), default=None)
 
 
-def speed_range(series: Record, figure: Figure) -> tuple[float, float]:
+def speed_range(series: Json, figure: Figure) -> tuple[float, float]:
     """The slowest and the fastest speed among the samples behind a figure, in its unit."""
-    seconds = sorted(_settled(_per_launch(series), figure))
+    seconds = sorted(_settled(seconds_per_launch(cast(Series, series)), figure))
     middle = median(seconds)
     dropped = len(seconds) // FEW_SAMPLES
     slow, fast = seconds[len(seconds) - 1 - dropped], seconds[dropped]
     return figure.speed * middle / slow, figure.speed * middle / fast
 
 
-def _per_launch(series: Record) -> list[float]:
-    return [sample / series["iterations_per_sample"] for sample in series["samples_s"]]
-
-
 def _settled(seconds: list[float], figure: Figure) -> list[float]:
-    """A sustained figure is the median of the second half of its load, when the chip has settled."""
-    return seconds[len(seconds) // 2 :] if figure.kind == "sustained" else seconds
+    """A sustained figure is taken over the whole cycles of its load after the chip has settled."""
+    first, end = window(seconds) if figure.kind == "sustained" else (0, len(seconds))
+    return seconds[first:end]
