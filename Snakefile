@@ -8,9 +8,6 @@ from snakemake.utils import min_version
 min_version("9.11")
 
 
-configfile: "config.yaml"
-
-
 include: "workflow/rules/session.smk"
 include: "workflow/rules/measure.smk"
 include: "workflow/rules/derive.smk"

@@ -73,3 +73,26 @@ def test_a_dry_run_in_a_read_only_checkout_says_so_in_one_line(lab: Path) -> Non
         done = snakemake(lab, "-n", XDG_CACHE_HOME="/tmp", TMPDIR="/tmp")
     told = done.stdout + done.stderr
     assert done.returncode != 0 and "Traceback" not in told and ".snakemake/: cannot be written" in told
+
+
+@pytest.mark.parametrize("command", ["-s ../Snakefile", "-s ../Snakefile --directory ."])
+def test_another_folder_is_told_where_to_run(command: str, asked: Path) -> None:
+    (asked / "elsewhere").mkdir(exist_ok=True)
+    done = snakemake(asked / "elsewhere", *command.split(), "-n")
+    told = done.stdout + done.stderr
+    assert done.returncode != 0 and "Traceback" not in told and f"cd {asked} && snakemake" in told
+
+
+def test_results_that_are_a_file_are_told_in_one_line(lab: Path) -> None:
+    shutil.rmtree(lab / "results")
+    (lab / "results").write_text("x")
+    assert "results is a file" in refused(lab, "-n")
+
+
+def test_a_path_with_a_blank_works_and_python_s_safe_path_too(lab: Path, tmp_path: Path) -> None:
+    """Every rule failed: the folder of the programs stood without quotes."""
+    odd = tmp_path / "my lab & more"
+    lab.rename(odd)
+    one_file(odd, "fp32-n64.*").unlink()
+    run(odd, PYTHONSAFEPATH="1")
+    assert one_file(odd, "fp32-n64.*").exists()

@@ -6,9 +6,15 @@ sys.dont_write_bytecode |= workflow.output_settings.dryrun  # a dry-run changes 
 sys.path.insert(0, str(Path(workflow.basedir) / "workflow" / "scripts"))
 
 from rooflab.record import names
-from rooflab.run.begin import begin
+from rooflab.run.begin import begin, look_around
 from rooflab.run.code import code_of
 from rooflab.run.targets import HASHED
+
+look_around(workflow)
+
+
+configfile: "config.yaml"
+
 
 RUN = begin(workflow, config)
 config = RUN.config

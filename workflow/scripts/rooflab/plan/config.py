@@ -20,7 +20,7 @@ class ConfigError(ValueError):
 
 def checked(config: dict[str, Any]) -> dict[str, Any]:
     """The config with integral floats as integers. Raises ConfigError."""
-    clean: dict[str, Any] = _with_booleans(canonical(config))
+    clean: dict[str, Any] = {key: _from_command_line(key, value) for key, value in canonical(config).items()}
     for where, value in _not_finite(clean, ""):
         raise ConfigError(f"config: {where}: {value} is not allowed; expected a number")
     error = min(_errors(clean), key=lambda e: len(e.absolute_path), default=None)
@@ -41,11 +41,23 @@ def _not_finite(value: Any, where: str) -> Iterator[tuple[str, float]]:
         yield where, value
 
 
-def _with_booleans(config: dict[str, Any]) -> dict[str, Any]:
-    """`true` and `false` given by --config arrive as text; where a switch is meant they are taken for what they say."""
+def _from_command_line(key: str, value: Any) -> Any:
+    """`true`, `false` and `null` given by --config arrive as text; where they can be meant they are taken for what they say."""
     schema: Any = validator("config").schema
-    switches = {key for key, rule in schema["properties"].items() if rule.get("type") == "boolean"}
-    return {k: v == "true" if k in switches and v in ("true", "false") else v for k, v in config.items()}
+    kinds = _kinds(schema["properties"].get(key, {}))
+    if value in ("true", "false") and "boolean" in kinds:
+        return value == "true"
+    return None if value == "null" and "null" in kinds else value
+
+
+def _kinds(rule: dict[str, Any]) -> set[str]:
+    """The types that a key of the config may have."""
+    found = rule.get("type", [])
+    return (
+        {found}
+        if isinstance(found, str)
+        else {*found, *(kind for each in rule.get("anyOf", ()) for kind in _kinds(each))}
+    )
 
 
 def _merged(base: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
@@ -70,7 +82,9 @@ def _one_line(error: Any) -> str:
         missing = next(key for key in error.validator_value if key not in error.instance)
         return f"config: the key {_join(where, missing)!r} is missing; take it from the shipped config.yaml"
     seen = repr(error.instance)
-    number = " (a number given by --config inside a mapping arrives as text: write it in config.yaml)"
+    number = (
+        " (in quotes, or inside a mapping of --config, a number is a text: write it in config.yaml, without quotes)"
+    )
     text = isinstance(error.instance, str) and error.validator == "type"
     return f"config: {where}: {seen} is not allowed; expected {_allowed(error)}" + (number if text else "")
 
@@ -97,7 +111,7 @@ def _allowed(error: Any) -> str:
         case "uniqueItems":
             return "each entry once"
         case "pattern":
-            return f"text like {value}"
+            return str(error.schema.get("title", f"text like {value}"))
         case "anyOf":
             return str(error.schema.get("title", "a number, null, or a mapping from session to number"))
     return error.message

@@ -1,5 +1,6 @@
 """Where the rules begin: the config is checked, the directory taken, and what the rules ask for handed to them."""
 
+import shlex
 import sys
 from pathlib import Path
 from typing import Any
@@ -8,6 +9,7 @@ from rooflab.explain import closing as closing_lines
 from rooflab.machine import cluster
 from rooflab.machine.preflight import says_not_ready
 from rooflab.plan import config as configuration
+from rooflab.plan import written
 from rooflab.run import console, guard, pricelist
 from rooflab.run.asked import Asked, hand_over
 from rooflab.run.closing import Closing
@@ -16,7 +18,7 @@ from rooflab.run.places import Places
 from rooflab.run.refusals import Refusals
 from rooflab.run.targets import Targets
 
-RESULTS = Path("results")
+RESULTS, CONFIG = Path("results"), Path("config.yaml")
 
 
 class Run:
@@ -36,6 +38,23 @@ class Run:
             sessions = [] if self.asked.overviews else self.targets.sessions()
             measured = self.places.sessions if self.asked.measures else []
             closing_lines.show([RESULTS / each for each in sessions], bool(measured) and self.places.has_gpu, measured)
+
+
+def look_around(workflow: Any) -> None:
+    """What must be so before Snakemake reads the config: one line where this is another folder, or a file is not what it
+    should be."""
+    home = Path(workflow.basedir)
+    if not home.samefile(Path.cwd()):
+        sys.exit(
+            f"results/ and config.yaml lie in the folder of the Snakefile, and this is {Path.cwd()}. Run it there: "
+            f"cd {shlex.quote(str(home.resolve()))} && snakemake --cores 1"
+        )
+    if RESULTS.exists() and not RESULTS.is_dir():
+        sys.exit(f"{RESULTS} is a file, and the sessions are to lie in a folder of that name: move it away")
+    try:
+        written.check(CONFIG)
+    except configuration.ConfigError as error:
+        sys.exit(str(error))
 
 
 def begin(workflow: Any, config: dict[str, Any]) -> Run:
