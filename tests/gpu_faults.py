@@ -87,7 +87,8 @@ def expectations(folder: Path, done: subprocess.CompletedProcess[str]) -> list[t
     made = records(folder)
     failed = {name: each["reason"] for name, each in made.items() if each["status"] == "failed"}
     logs = "\n".join(path.read_text(encoding="utf-8") for path in (folder / "logs").rglob("*launch_floor*.log"))
-    left = lab.snakemake(folder, "-n", "--quiet", "host", "measurements").stdout
+    dry = lab.snakemake(folder, "-n", "--quiet", "host", "measurements")
+    left = dry.stdout + dry.stderr
     again = [line for line in left.splitlines() if "output:" in line and ".2.json" in line]
     return [
         ("the run ends with success", done.returncode == 0),

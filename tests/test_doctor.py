@@ -13,6 +13,8 @@ from rooflab.machine import detect, locks, nvml, preflight
 from rooflab.machine.preflight import FAIL, GIB, OK, WARN, Finding
 from rooflab.measure.cuda import preflight as cuda_preflight
 from rooflab.measure.cuda.device import DeviceError
+from rooflab.reference.minigpt import Geometry, seeded_weights
+from rooflab.reference.weights import save_weights
 
 H200 = {
     "index": 0,
@@ -120,6 +122,19 @@ def test_packages_that_fight_are_found() -> None:
     assert levels(doctor.packages({"cupy-cuda12x": "14", "cupy-cuda13x": "14"}), "packages") == [OK, FAIL]
     found = doctor.packages({"cupy-cuda12x": "14.2.0", "nvidia-cuda-nvrtc": "13.5.37"})
     assert levels(found, "packages") == [OK, WARN] and "nvidia-cuda-nvrtc 13.5.37" in text(found)
+
+
+MINIGPT = {"layers": 1, "heads": 2, "kv_heads": 2, "head_dim": 4, "vocabulary": 8, "context": 8}
+
+
+def test_the_user_s_weights_are_looked_at(tmp_path: Path) -> None:
+    path = tmp_path / "model.safetensors"
+    assert doctor.weights(MINIGPT | {"weights": None}) == []
+    assert levels(doctor.weights(MINIGPT | {"weights": str(path)}), "weights") == [FAIL]
+    save_weights(path, seeded_weights(Geometry(**MINIGPT), 0))
+    assert levels(doctor.weights(MINIGPT | {"weights": str(path)}), "weights") == [OK]
+    [wrong] = doctor.weights(MINIGPT | {"weights": str(path), "layers": 2})
+    assert wrong.level == FAIL and "missing" in wrong.text
 
 
 @pytest.mark.parametrize(("load", "level"), [(0.1, OK), (3.9, OK), (4.1, WARN)])

@@ -149,18 +149,37 @@ def test_the_theoretical_cpu_peak_needs_every_factor() -> None:
     assert by_id(all_ceilings(synthetic.with_files(synthetic.cpu_session())))["cpu-compute-fp32"]["vendor"] is None
 
 
-def test_a_given_cpu_roofline_replaces_the_records() -> None:
-    given = given_ceilings({"flop_per_s": {"fp32": 1e12}, "bytes_per_s": {"read": 5e10}}, "cpu.json")
+def test_a_given_cpu_roofline_replaces_the_records(tmp_path: Path) -> None:
+    (tmp_path / "cpu.json").write_text('{"flop_per_s": {"fp32": 1e12}, "bytes_per_s": {"read": 5e10}}')
+    given = given_ceilings(tmp_path / "cpu.json")
     kept = [r for r in synthetic.h200_session() if r["side"] == "gpu" or r["stage"] not in ("gemm", "bandwidth")]
     result = model(kept, cpu_ceilings=given)
     assert result["answers"]["cpu"]["bandwidth_ratio_read"] == pytest.approx(4713 / 50)
     assert by_id(result["points"])["cpu-decode-minigpt-fp32-S128-numpy"]["memory_ceiling"] == "cpu-memory-read"
 
 
-@pytest.mark.parametrize("given", [{}, [], {"flop_per_s": {"fp32": 0}, "bytes_per_s": {}}, {"flop_per_s": {"x": 1}}])
-def test_a_bad_cpu_roofline_is_one_clear_error(given: Any) -> None:
-    with pytest.raises(ValueError, match=r"cpu.json: not a CPU roofline: expected"):
-        given_ceilings(given, "cpu.json")
+GOOD = {"flop_per_s": {"fp32": 8e11}, "bytes_per_s": {"read": 4e10}}
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({}, "the top level: 'flop_per_s' is a required property"),
+        ([], "the top level: .*is not of type 'object'"),
+        ({"gflops": 800}, "the top level"),
+        (GOOD | {"flop_per_s": {"x": 1e12}}, "flop_per_s: .*'x' was unexpected"),
+        (GOOD | {"flop_per_s": {}}, "flop_per_s"),
+        (GOOD | {"flop_per_s": {"fp32": "8e11"}}, r"flop_per_s\.fp32: '8e11' is not of type 'number'"),
+        (GOOD | {"flop_per_s": {"fp32": 800}}, "fp32: 800 FLOP/s is no CPU's .*in GFLOP/s it would be 8e\\+11"),
+        (GOOD | {"bytes_per_s": {"read": 40}}, "read: 40 byte/s is no CPU's .*in Gbyte/s it would be 4e\\+10"),
+        (GOOD | {"bytes_per_s": {"read": 4e19}}, r"read: 4e\+19 byte/s is no CPU's \(expected 1e\+08 to 1e\+14\)$"),
+    ],
+)
+def test_a_bad_cpu_roofline_is_one_clear_line(tmp_path: Path, given: Any, told: str) -> None:
+    (tmp_path / "cpu.json").write_text(json.dumps(given))
+    with pytest.raises(ValueError, match=f"cpu.json.*{told}") as error:
+        given_ceilings(tmp_path / "cpu.json")
+    assert "\n" not in str(error.value)
 
 
 def test_what_the_driver_refuses_is_null_and_nested_facts_are_found() -> None:

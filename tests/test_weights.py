@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import safetensors.numpy
 from numpy.typing import NDArray
+from rooflab.reference import checkpoint
 from rooflab.reference.minigpt import Geometry, seeded_weights
 from rooflab.reference.weights import load_weights, save_weights, sha256_of
 
@@ -104,6 +105,41 @@ def test_a_wrong_shape_names_the_tensor_seen_and_expected(path: Path, weights: W
     assert "h.0.mlp.c_fc.weight has shape (32, 8), the geometry expects (8, 32)" in message
 
 
+def test_an_orientation_of_another_library_is_named(path: Path, weights: Weights) -> None:
+    turned = {name: each.T if each.ndim == 2 and name.startswith("h.") else each for name, each in weights.items()}
+    save_weights(path, turned)
+    assert "torch.nn.Linear" in refusal(path) and "transpose" in refusal(path)
+    checkpoint_refusal = str(pytest.raises(ValueError, checkpoint.check, path, GEOMETRY).value)
+    assert checkpoint_refusal == refusal(path)
+
+
+def test_an_fp8_tensor_is_one_line(tmp_path: Path, weights: Weights) -> None:
+    path = tmp_path / "model.safetensors"
+    tensors: dict[str, Any] = weights | {"ln_f.bias": np.zeros(8, ml_dtypes.float8_e4m3fn)}
+    safetensors.numpy.save_file(tensors, path)
+    assert "ln_f.bias is F8_E4M3: expected fp16, bf16, fp32 or fp64" in refusal(path)
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_numbers_that_are_none_are_named_by_their_tensor(path: Path, weights: Weights, bad: float) -> None:
+    weights["h.0.ln_1.bias"][3] = bad
+    save_weights(path, weights)
+    assert "h.0.ln_1.bias holds 1 numbers that are NaN or infinite" in refusal(path)
+    assert checkpoint.check(path, GEOMETRY) == list(weights)
+
+
+def test_tensors_of_another_kind_of_model_are_named(path: Path, weights: Weights) -> None:
+    save_weights(path, weights | {"score.weight": np.zeros((2, 8), np.float32)})
+    assert "score.weight is no part of a GPT-2 model" in refusal(path)
+
+
+def test_only_the_header_is_read(tmp_path: Path, weights: Weights, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "model.safetensors"
+    save_weights(path, weights)
+    monkeypatch.setattr(safetensors.numpy, "load_file", lambda path: pytest.fail("the data were read"))
+    assert checkpoint.check(path, GEOMETRY) == list(weights)
+
+
 def test_a_head_of_the_wrong_shape_is_refused(path: Path, weights: Weights) -> None:
     save_weights(path, weights | {"lm_head.weight": weights["wte.weight"][:-1]})
     assert "lm_head.weight has shape (10, 8), the geometry expects (11, 8)" in refusal(path)
@@ -113,6 +149,7 @@ def test_tensors_beyond_the_geometry_are_named(path: Path, weights: Weights) -> 
     save_weights(path, weights)
     smaller = Geometry(layers=1, heads=2, head_dim=4, vocabulary=11, context=6)
     assert "h.1.attn.c_attn.bias, h.1.attn.c_attn.weight" in refusal(path, smaller)
+    assert "set its layers to 2" in refusal(path, smaller)
 
 
 def test_a_tensor_stored_twice_is_refused(path: Path, weights: Weights) -> None:
@@ -122,7 +159,8 @@ def test_a_tensor_stored_twice_is_refused(path: Path, weights: Weights) -> None:
 
 def test_integers_are_refused(path: Path, weights: Weights) -> None:
     save_weights(path, weights | {"ln_f.bias": np.zeros(8, np.int64)})
-    assert "ln_f.bias is int64: expected fp16, bf16, fp32 or fp64" in refusal(path)
+    kind = "int64" if path.suffix == ".npz" else "I64"
+    assert f"ln_f.bias is {kind}: expected fp16, bf16, fp32 or fp64" in refusal(path)
 
 
 def test_pickled_objects_are_refused(tmp_path: Path, weights: Weights) -> None:

@@ -1,5 +1,7 @@
 # What somebody asks for by name: sessions side by side, the instance's end, the examination of this machine; and the rule
 # that fails for records that must not be trusted.
+import json
+
 localrules:
     compare,
     compare_check,
@@ -74,8 +76,9 @@ rule doctor:
     params:
         env=ALL_THREADS,
         device=config["device"],
+        minigpt=json.dumps(config["minigpt"]),
     shell:
-        '{params.env} python "$ROOFLAB_SCRIPTS"/free/doctor.py --device {params.device:q} --out {log:q}'
+        '{params.env} python "$ROOFLAB_SCRIPTS"/free/doctor.py --device {params.device:q} --minigpt {params.minigpt:q} --out {log:q}'
 
 
 rule untrusted_records:

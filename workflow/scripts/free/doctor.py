@@ -4,6 +4,7 @@ Measures nothing and writes one report. `snakemake --cores 1 doctor` runs it.
 """
 
 import argparse
+import json
 import os
 import platform
 from collections.abc import Callable, Mapping
@@ -16,11 +17,13 @@ from rooflab.machine.preflight import FAIL, GIB, OK, WARN, Finding
 from rooflab.machine.visible import SHOWN, pin, visible
 from rooflab.plan import session
 from rooflab.record import environment, identity, sums
+from rooflab.reference import checkpoint
+from rooflab.reference import minigpt as minigpt_model
 
 RESULTS = Path("results")
 
 
-def examine(device: str, variables: Mapping[str, str]) -> list[Finding]:
+def examine(device: str, variables: Mapping[str, str], minigpt: Mapping[str, Any] | None = None) -> list[Finding]:
     """Everything there is to find for the config's `device`; what cannot be looked at is a failure, not an end."""
     return [
         *_looked_at("machine", lambda: machine(device)),
@@ -28,6 +31,7 @@ def examine(device: str, variables: Mapping[str, str]) -> list[Finding]:
         *_looked_at("packages", lambda: packages(faults.installed_packages())),
         *_looked_at("disk", lambda: [*preflight.host(RESULTS), preflight.room("log", preflight.nearest(Path("logs")))]),
         *_looked_at("results", lambda: results(RESULTS)),
+        *_looked_at("weights", lambda: weights(minigpt or {})),
         *_looked_at("variables", lambda: gpu_variables(device, variables)),
         *_looked_at("gpu", lambda: gpu(device)),
     ]
@@ -44,6 +48,22 @@ def results(folder: Path) -> list[Finding]:
     ]
     whole = len(kept) - len(told)
     return [*told, Finding(OK, "results", f"{whole} of {len(kept)} sessions with {sums.NAME} are as they were written")]
+
+
+def weights(minigpt: Mapping[str, Any]) -> list[Finding]:
+    """The user's checkpoint, by its header; nothing where none is given."""
+    if minigpt.get("weights") is None:
+        return []
+    sizes = {name: minigpt[name] for name in ("layers", "heads", "kv_heads", "head_dim", "vocabulary", "context")}
+    try:
+        found = checkpoint.check(Path(minigpt["weights"]), minigpt_model.Geometry(**sizes))
+    except ValueError as error:
+        return [Finding(FAIL, "weights", str(error), "correct minigpt in config.yaml, or set its weights to null")]
+    return [
+        Finding(
+            OK, "weights", f"{preflight.private(minigpt['weights'])}: {len(found)} tensors as the geometry has them"
+        )
+    ]
 
 
 def _looked_at(topic: str, look: Callable[[], list[Finding]]) -> list[Finding]:
@@ -183,9 +203,10 @@ def cuda(device: str = "auto") -> list[Finding]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--device", default="auto")
+    parser.add_argument("--minigpt", type=json.loads, default={}, help="the config's section, as JSON")
     parser.add_argument("--out", required=True, type=Path)
     arguments = parser.parse_args()
-    found = examine(arguments.device, os.environ)
+    found = examine(arguments.device, os.environ, arguments.minigpt)
     arguments.out.parent.mkdir(parents=True, exist_ok=True)
     arguments.out.write_text(preflight.report(found), encoding="utf-8")
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from free.inputs import command_line, loaded, read_plan
 from rooflab.derive.document import roofline
-from rooflab.derive.given import read_cpu_roofline
+from rooflab.derive.given import given_ceilings
 from rooflab.record.publish import write_json
 from rooflab.record.records import check_schema
 
@@ -23,7 +23,7 @@ def main() -> None:
         loaded(given.session_dir, given.records),
         read_plan(given.planned),
         sorted(given.gpu_sessions),
-        read_cpu_roofline(Path(given.cpu_roofline)) if given.cpu_roofline else [],
+        given_ceilings(Path(given.cpu_roofline)) if given.cpu_roofline else [],
         json.loads(Path(given.models).read_text(encoding="utf-8")) if given.models else [],
     )
     check_schema("roofline", made, str(given.out))

@@ -1,6 +1,5 @@
 """The config, checked: an unknown key, a wrong type or an impossible value stops before any job, with one line."""
 
-import json
 import math
 from collections.abc import Iterator
 from difflib import get_close_matches
@@ -10,6 +9,7 @@ from typing import Any
 from jsonschema import ValidationError
 
 from rooflab.plan import models
+from rooflab.plan.cpu_roofline import read_cpu_roofline
 from rooflab.record.names import SIDES
 from rooflab.record.records import canonical, validator
 
@@ -120,11 +120,9 @@ def _allowed(error: Any) -> str:
 def _check_roofline_file(name: str | None) -> None:
     try:
         if name is not None:
-            json.loads(Path(name).read_text(encoding="utf-8"))
-    except OSError as error:
-        raise ConfigError(f"config: cpu.roofline_file: {name} cannot be read ({error.strerror})") from error
+            read_cpu_roofline(Path(name))
     except ValueError as error:
-        raise ConfigError(f"config: cpu.roofline_file: {name} is not JSON ({error})") from error
+        raise ConfigError(f"config: cpu.roofline_file: {error}") from error
 
 
 def _check_sense(config: dict[str, Any]) -> None:

@@ -3,6 +3,7 @@
 import os
 import re
 import sys
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,9 @@ from rooflab.plan import measurements
 from rooflab.plan import points as planning
 from rooflab.plan.points import Point, Spec
 from rooflab.record import attempts, identity, records
-from rooflab.record.names import SESSION, SIDES
+from rooflab.record.names import SESSION, SIDES, first_attempt
+from rooflab.reference import checkpoint
+from rooflab.reference.minigpt import Geometry
 
 
 def names(results: Path) -> set[str]:
@@ -99,6 +102,19 @@ def _failed(path: Path) -> bool:
         return bool(records.read_sealed(path)["status"] == "failed")
     except (OSError, records.RecordError):
         return False
+
+
+def unusable_weights(checkpoint_file: str | None, files: list[Path], points: Iterable[Point]) -> str | None:
+    """Why the user's checkpoint cannot serve the decode steps that are to be measured, by its header; None where it can, or
+    where none is to be."""
+    own = {point.file(): point.spec["geometry"] for point in points if "sha256" in point.spec.get("weights", {})}
+    wanted = [first_attempt("/".join(each.parts[-3:])) for each in files if not each.exists()]
+    try:
+        for geometry in [own[each] for each in wanted if each in own][:1] if checkpoint_file else ():
+            checkpoint.check(Path(str(checkpoint_file)), Geometry(**geometry))
+    except ValueError as error:
+        return str(error)
+    return None
 
 
 def closed_folder(files: list[Path]) -> Path | None:

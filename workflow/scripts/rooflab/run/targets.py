@@ -54,6 +54,8 @@ class Targets:
             sys.exit(
                 f"{closed}: cannot be written, and measurements are to go there: make it writable; nothing was measured"
             )
+        if wrong := session.unusable_weights(self.config["minigpt"]["weights"], files, self.points.values()):
+            sys.exit(f"config: minigpt.weights: {wrong}; nothing was measured")
         return [str(path) for path in files]
 
     def records_of(self, wc: Any) -> list[str]:
