@@ -245,5 +245,11 @@ def test_grouped_attention_is_split_until_the_chip_is_full() -> None:
     assert [first(units, 80) for units in (128, 64, 8)] == [(1, False), (2, False), (16, False)]
 
 
+def test_a_cluster_s_merge_is_tried_beside_the_one_through_memory() -> None:
+    for units, splits in ((64, 2), (32, 4), (8, 8)):
+        configs = grouped_configs("bf16", 128, 4, units, 8192, 90, sm_count=132, limit=6)
+        assert {each.cluster for each in configs if each.splits >= splits} == {True, False}
+
+
 def test_more_than_sixteen_heads_are_shared_out_evenly() -> None:
     assert [grouped.block_heads(group) for group in (1, 7, 16, 17, 20, 71)] == [1, 7, 16, 9, 10, 15]

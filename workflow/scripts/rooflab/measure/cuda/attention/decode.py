@@ -102,7 +102,7 @@ class DecodeCase:
     def fused_candidates(self, limit: int = 24) -> list[FusedConfig | GroupedConfig]:
         """Ways to launch a fused kernel that may be fastest here, most promising first; the caller measures.
 
-        Where heads share a KV head or the cache is big, those on Tensor Cores and the others in turn."""
+        Where heads share a KV head or the cache is big, two on Tensor Cores for each of the others."""
         shape, capability, sm_count = self.shape, self.device.compute_capability, self.device.sm_count
         units = shape.batch * shape.kv_heads
         on_tensor_cores = grouped_configs(
@@ -115,7 +115,7 @@ class DecodeCase:
         )
         if shape.group == 1 and shape.kv_bytes(self.dtype) <= SMALL_BYTES:
             return list(others)
-        in_turn = chain.from_iterable(zip_longest(on_tensor_cores, others))
+        in_turn = chain.from_iterable(zip_longest(on_tensor_cores[::2], on_tensor_cores[1::2], others))
         return [config for config in in_turn if config is not None][:limit]
 
     def fused(self, config: FusedConfig | GroupedConfig, copy: int = 0) -> Call:

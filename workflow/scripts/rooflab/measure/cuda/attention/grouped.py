@@ -77,7 +77,7 @@ def grouped_configs(
     blocks = units * -(-group // MOST_HEADS)
     merges = _merges(blocks, capability, sm_count)
     ranked = sorted(
-        (2 * rank + other, GroupedConfig(*sizes, *merge))
+        (rank + other, GroupedConfig(*sizes, *merge))
         for rank, merge in enumerate(merges)
         for other, sizes in enumerate(WARPS_STAGES)
         if merge[0] == 1 or merge[0] * TILE_ROWS <= sequence
@@ -104,7 +104,8 @@ def _merges(blocks: int, capability: int, sm_count: int) -> list[tuple[int, bool
             (1, False),
         ]
     near = dict.fromkeys((wanted, min(2 * wanted, MOST_SPLITS), max(wanted // 2, 1), 1))
-    return [(splits, clusters and 1 < splits <= MOST_CLUSTER) for splits in near]
+    found = [(splits, clusters and 1 < splits <= MOST_CLUSTER) for splits in near]
+    return [*found[:1], (wanted, False), *found[1:]] if found[0][1] else found
 
 
 def grouped_call(
