@@ -10,6 +10,7 @@ from rooflab.derive import roof
 from rooflab.derive.chip.sustained import held, window
 from rooflab.derive.document import roofline
 from rooflab.derive.drift import trend
+from rooflab.derive.series import is_power_capped
 from rooflab.record.records import check_schema
 
 Record = dict[str, Any]
@@ -177,6 +178,14 @@ def test_a_card_without_a_row_has_its_use_by_its_issue_rate() -> None:
     assert ceiling["use"]["of_issue_rate"] == pytest.approx(765e12 / (132 * 4096 * 1.626e9))
 
 
+def test_a_brake_that_was_on_before_a_burst_proves_nothing_about_it() -> None:
+    chip = synthetic.chip("gpu", "sw_power_cap")
+    was_on = chip | {"before": chip["during"]}
+    made = [synthetic.series("burst", "x", 1.0, chip=each) for each in (chip, was_on)]
+    assert [is_power_capped(each) for each in made] == [True, False]
+    assert is_power_capped(synthetic.series("sustained", "x", 1.0, chip=was_on)) is True  # seconds later it is its own
+
+
 # What the chip can do
 
 
@@ -190,10 +199,9 @@ def test_a_product_beyond_what_the_chip_issues_fails_a_check_and_is_marked() -> 
     made = with_product(product("fp16", 4096, {"lab": 1900, "burst": 1950}))
     found = checked(made, "physically_possible")
     assert (found["status"], found["value"]) == ("fail", 2)
-    assert (
-        only(made, "ceilings", "gpu-compute-fp16")["impossible"]
-        and only(made, "points", "gpu-gemm-fp16-n4096")["impossible"]
-    )
+    point = only(made, "points", "gpu-gemm-fp16-n4096")
+    assert point["impossible"] and point["above_roof"]  # its ring, though its ceiling is as wrong
+    assert only(made, "ceilings", "gpu-compute-fp16")["impossible"]
 
 
 def test_the_limit_is_at_the_clock_inside_the_block() -> None:

@@ -83,7 +83,7 @@ def test_memory_ceilings_count_reads_and_writes(pattern: str, rate: float) -> No
 
 def test_power_cap_is_read_whatever_the_spelling_and_unknown_where_the_chip_is_silent() -> None:
     def capped(during: dict[str, Any]) -> bool | None:
-        return is_power_capped({"chip": {"during": during}})
+        return is_power_capped({"name": "burst", "chip": {"before": {}, "during": during}})
 
     assert [capped({"throttle_reasons": [r]}) for r in ("SwPowerCap", "sw_power_cap", "GpuIdle")] == [True, True, False]
     assert capped({}) is None

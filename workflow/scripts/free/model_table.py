@@ -60,6 +60,7 @@ def _section(model: Json) -> list[str]:
     ]  # fmt: skip
 
 
+BEYOND = " (**beyond what the chip can do**)"
 PART_HEAD = ("part", "batch", "S", "times", "measured", "by the roof", "of the roof", "FLOP/byte", "bound", "achieved")
 
 
@@ -73,8 +74,8 @@ def _part_row(point: Json) -> tuple[str, ...]:
         told(point["attainable_s"], words.seconds),
         told(point["fraction_of_attainable"], words.percent),
         words.significant(point["intensity"]),
-        bound(point["bound_by"]),
-        told(point["achieved_flop_per_s"], words.flop_per_s),
+        bound(point["bound_by"], point["at_roof"]),
+        told(point["achieved_flop_per_s"], words.flop_per_s) + (BEYOND if point["impossible"] else ""),
     )
 
 

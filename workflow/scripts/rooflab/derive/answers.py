@@ -10,13 +10,12 @@ from rooflab.derive.answers_cpu import cpu_answer
 from rooflab.derive.answers_decode import decode_answer
 from rooflab.derive.chip.peaks import vendor_flop_per_s
 from rooflab.derive.roof import MAIN_TIER, compute_ceiling
-from rooflab.derive.series import fraction, named
+from rooflab.derive.series import brakes, fraction, named
 from rooflab.record.types import Answers, Ceiling, Floor, Json, Point, Records, Series
 from rooflab.theory import work
 
 EXPECTED_FRACTION = (0.7, 0.9)  # of the vendor's dense peak, as the lab expects it of cuBLAS
 INVESTIGATE_BELOW = 0.5  # of the vendor's dense peak: the lab asks why
-IDLE = "gpu_idle"  # a chip between two blocks: no reason for a low clock under load
 
 
 def answers(
@@ -112,12 +111,11 @@ def _ridge(ceiling: Ceiling | None, ceilings: Sequence[Ceiling]) -> float | None
 def _chip(series: Series | None) -> Json:
     """What the chip said under the load of one series; `throttle_reasons` is null where it says nothing."""
     state = series["chip"]["during"] if series else {}
-    reasons = state.get("throttle_reasons")
     return {
         "sm_clock_hz": state.get("sm_clock_hz"),
         "power_w": state.get("power_w"),
         "temperature_c": state.get("temperature_c"),
-        "throttle_reasons": None if reasons is None else [each for each in reasons if each != IDLE],
+        "throttle_reasons": brakes(series) if series else None,
     }
 
 

@@ -154,7 +154,7 @@ def _placed(
         "fraction_of_ceiling": fraction(achieved, place.compute["burst"] if place.compute else None),
         "fraction_of_fp16_peak": fraction(achieved, over.flop_per_s("fp16") if side == "gpu" else None),
         "fraction_of_vendor": fraction(achieved, vendor_flop_per_s(records, side, head["variant"])),
-        "above_roof": is_above_roof(known["median_s"], spread, limit),
+        "above_roof": is_above_roof(known["median_s"], spread, limit) or physics.is_impossible(of_limit),
         "of_physical_limit": of_limit,
         "impossible": physics.is_impossible(of_limit),
     }

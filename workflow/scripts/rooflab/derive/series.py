@@ -7,6 +7,7 @@ from rooflab.theory.quantiles import median, percentile
 
 LEAST_SAMPLES = 5  # that a ceiling rests on
 POWER_CAP = "swpowercap"
+IDLE = "gpu_idle"  # a chip between two blocks: no reason for a low clock under load
 
 
 class Times(TypedDict):
@@ -55,12 +56,24 @@ def refuted(series: Series) -> bool:
     return series["relative_error"] is not None and not verified(series)
 
 
+def brakes(series: Series) -> list[str] | None:
+    """Why the driver held the clocks down under the load of a series; None where it does not say.
+
+    What was set before the first sample proves nothing about a series of milliseconds; after seconds of load it does.
+    """
+    during, before = (series["chip"][when].get("throttle_reasons") for when in ("during", "before"))
+    if during is None:
+        return None
+    old = () if series["name"].startswith("sustained") else before or ()
+    return [str(each) for each in during if each != IDLE and each not in old]
+
+
 def is_power_capped(series: Series) -> bool | None:
     """Whether the power limit held the clocks down under load; None where the chip does not say."""
-    reasons = series["chip"]["during"].get("throttle_reasons")
+    reasons = brakes(series)
     if reasons is None:
         return None
-    return any(POWER_CAP in "".join(filter(str.isalnum, str(reason))).lower() for reason in reasons)
+    return any(POWER_CAP in "".join(filter(str.isalnum, reason)).lower() for reason in reasons)
 
 
 def fraction(value: float | None, whole: float | None) -> float | None:

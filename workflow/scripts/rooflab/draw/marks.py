@@ -56,14 +56,13 @@ def limits(values: Iterable[float], below: float, above: float) -> tuple[float, 
 
 
 def mark(panel: Panel, point: Record, at: tuple[float, float], gid: str | None, size: float = 5) -> None:
-    """The marker of one point: filled for the plotted lab point, hollow otherwise, ringed in red above its roof or beyond what
-    the chip can do."""
+    """The marker of one point: filled for the plotted lab point, hollow otherwise, ringed in red above its roof."""
     theme, color = panel.look.theme, panel.look.color(point)
     face = color if point["lab_point"] else theme.paper
     panel.axes.plot(*at, style_of(point)[1], color=face, markeredgecolor=color, markeredgewidth=0.9, markersize=size,
                     zorder=5, gid=gid)  # fmt: skip
     panel.placer.avoid(panel.axes, *at)
-    if point["above_roof"] or point["impossible"]:
+    if point["above_roof"]:
         panel.axes.plot(*at, "o", mfc="none", mec=theme.alarm, markeredgewidth=1.4, markersize=2.2 * size, zorder=5)
 
 

@@ -17,9 +17,10 @@ def told(value: Any, how: Callable[[Any], str] = str) -> str:
     return NOTHING if value is None else how(value)
 
 
-def bound(name: str | None) -> str:
-    """What bounds a part or a step."""
-    return NOTHING if name is None else BOUNDS.get(name, name)
+def bound(name: str | None, at_roof: bool | None = None) -> str:
+    """What bounds a part or a step; of one far below every roof, which is the nearest."""
+    named = NOTHING if name is None else BOUNDS.get(name, name)
+    return f"below every roof, the nearest {named}" if at_roof is False else named
 
 
 def scheme(stored: dict[str, Any]) -> str:

@@ -122,7 +122,8 @@ def bound(voice: Voice, point: Record) -> Cell:
     told = voice.say(f"chart.bound.{point['bound_by']}") if point["bound_by"] else voice.say("report.none")
     if point["at_roof"] is False:
         told = voice.say("chart.below_every_roof", bound=told)
-    return f"{told} ({voice.say('chart.above_roof')})" if point["above_roof"] else told
+    marks = [voice.say(f"chart.{mark}") for mark in ("above_roof", "impossible") if point[mark]]
+    return f"{told} ({', '.join(marks)})" if marks else told
 
 
 def way(voice: Voice, point: Record) -> Cell:
