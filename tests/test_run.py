@@ -14,6 +14,7 @@ from rooflab.plan import config as configuration
 from rooflab.record import handover, names
 from rooflab.run.asked import Asked
 from rooflab.run.code import CODE, SCRIPTS, code_of
+from rooflab.run.paid import PAID
 from rooflab.run.places import Places
 from rooflab.run.refusals import refuse_force
 from rooflab.run.targets import FREE, Targets
@@ -107,6 +108,14 @@ def test_a_rule_names_all_the_code_that_its_program_imports(rule: str) -> None:
     program = SCRIPTS / CODE[rule][0]
     named = {Path(each).resolve() for each in code_of(rule)}
     assert imports(program) <= named
+
+
+def test_every_paid_rule_has_a_program_and_files_that_no_other_makes() -> None:
+    assert {f"{each.name}.py" for each in PAID} == {path.name for path in (SCRIPTS / "paid").glob("[a-z]*.py")}
+    assert len({each.output for each in PAID}) == len({each.log for each in PAID}) == len(PAID)
+    for point in targets(Path("nowhere")).points.values():
+        [rule] = (each for each in PAID if (each.side, each.stage) == (point.side, point.stage))
+        assert point.file() == rule.file.format(name=point.name, key=point.key)
 
 
 def test_the_rules_hold_no_python_of_their_own() -> None:

@@ -8,6 +8,7 @@ sys.path.insert(0, str(Path(workflow.basedir) / "workflow" / "scripts"))
 from rooflab.record import names
 from rooflab.run.begin import begin, look_around
 from rooflab.run.code import code_of
+from rooflab.run.paid import ALL_THREADS, PAID
 from rooflab.run.targets import HASHED
 
 look_around(workflow)
