@@ -18,7 +18,7 @@ from rooflab.derive.given import given_ceilings
 from rooflab.derive.series import is_power_capped
 from rooflab.look.voice import Voice
 from rooflab.record import ledger
-from rooflab.record.records import check_schema, seal, validator
+from rooflab.record.records import check_schema, key_of, seal, validator
 from rooflab.theory.quantiles import median, percentile, spread
 
 SCRIPTS = Path(__file__).resolve().parent.parent / "workflow" / "scripts"
@@ -228,6 +228,18 @@ def test_a_later_attempt_replaces_a_failed_one() -> None:
     result = model([failed, good])
     assert (result["holes"], len(result["points"])) == ([], 1)
     assert [item["file"].split(".")[-2] for item in result["generated_from"]] == ["2"]
+
+
+def test_an_attempt_that_fails_does_not_hide_the_earlier_good_record_and_is_told() -> None:
+    good = synthetic.gemm("gpu", "fp16", 4096, 700, 760, 650, 2e-4)
+    anew = {"spec": good["spec"] | {"protocol": 2}, "started_at": "2027-01-01T00:00:00Z"}
+    failed = synthetic.emptied(good | anew | {"key": key_of(anew["spec"])}, "failed")
+    plan = synthetic.planned([failed])
+    assert [hole["status"] for hole in model([failed], plan)["holes"]] == ["failed"]
+    result = model([good, failed], plan)
+    assert (result["holes"], len(result["points"])) == ([], 1)
+    assert [note["code"] for note in result["notes"]] == ["later_attempt_failed", "other_parameters"]
+    assert "fp16-n4096 is failed" in str(result["notes"][0])
 
 
 def test_a_record_of_other_parameters_is_used_and_named() -> None:

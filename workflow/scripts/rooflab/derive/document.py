@@ -6,7 +6,7 @@ from rooflab.derive.answers import answers
 from rooflab.derive.ceilings import all_ceilings, uneven_loads, without_ceiling
 from rooflab.derive.checks import measured_checks
 from rooflab.derive.drift import drifts
-from rooflab.derive.evidence import facts, holes, main_side, measured, notes, select
+from rooflab.derive.evidence import facts, holes, main_side, measured, notes, outlived, select
 from rooflab.derive.floors import launch_floors
 from rooflab.derive.points import all_points
 from rooflab.derive.roof import MAIN_TIER
@@ -58,7 +58,13 @@ def roofline(
         "holes": holes(used, plan),
         "checks": measured_checks(used, ceilings, points, _parts(served, walked), side),
         "answers": answers(used, ceilings, floors, points, side, gpu_sessions),
-        "notes": [*notes(used, plan), *drifts(used), *without_ceiling(used), *uneven_loads(used)],
+        "notes": [
+            *outlived(records, used),
+            *notes(used, plan),
+            *drifts(used),
+            *without_ceiling(used),
+            *uneven_loads(used),
+        ],
     }
 
 

@@ -15,14 +15,19 @@ NOISE_LIMIT = 0.10  # samples further apart than this are named in the notes
 NOT_A_VERSION = ("command", "git", "kernel", "program", "warnings")
 
 
+# which record of a slot speaks, the first of these: an attempt that failed does not hide what was measured before it
+ORDER = ((True, "measured"), (True, "unsupported"), (False, "measured"), (True, "failed"))
+
+
 def select(records: Records, plan: Iterable[Planned]) -> dict[str, Record]:
-    """One record for each (side, stage, name): planned before stale, measured before not, then the newest."""
+    """One record for each (side, stage, name): planned before stale and measured before not, but a stale one that was measured
+    before a planned one that failed; then the newest."""
     wanted = _wanted(plan)
 
-    def rank(file: str) -> tuple[bool, bool, str, int]:
+    def rank(file: str) -> tuple[int, str, int]:
         record = records[file]
-        planned, is_measured = _is_wanted(file, record, wanted), record["status"] == "measured"
-        return planned, is_measured, record["started_at"], record["attempt"]
+        kind = (_is_wanted(file, record, wanted), record["status"])
+        return -ORDER.index(kind) if kind in ORDER else -len(ORDER), record["started_at"], record["attempt"]
 
     best: dict[tuple[str, str, str], str] = {}
     for file in sorted(records):
@@ -30,6 +35,25 @@ def select(records: Records, plan: Iterable[Planned]) -> dict[str, Record]:
         if slot not in best or rank(file) > rank(best[slot]):
             best[slot] = file
     return {file: records[file] for file in sorted(best.values())}
+
+
+def outlived(records: Records, used: Records) -> list[Told]:
+    """One for each record that is drawn although an attempt after it failed."""
+    drawn = {_slot(record): record for record in used.values() if record["status"] == "measured"}
+    return [
+        told(
+            "later_attempt_failed",
+            where=f"{record['side']}/{record['stage']}",
+            name=record["name"],
+            drawn_at=shown["started_at"],
+            failed_at=record["started_at"],
+            reason=record["reason"],
+        )
+        for _, record in sorted(records.items())
+        if record["status"] == "failed"
+        and (shown := drawn.get(_slot(record)))
+        and record["started_at"] > shown["started_at"]
+    ]
 
 
 def _wanted(plan: Iterable[Planned]) -> set[str]:
