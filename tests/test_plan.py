@@ -1,6 +1,7 @@
 """The file name is the key: exactly what changes a number changes a name."""
 
 import copy
+import json
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,7 @@ import yaml
 from rooflab.plan import measurements, points
 from rooflab.plan.config import checked
 from rooflab.plan.measurements import session_points
+from rooflab.record import names, records
 
 SHIPPED = checked(yaml.safe_load((Path(__file__).parents[1] / "config.yaml").read_text()))
 
@@ -123,3 +125,22 @@ def test_a_given_cpu_roofline_is_not_measured(tmp_path: Path) -> None:
     given.write_text('{"flop_per_s": {"fp32": 8e11}, "bytes_per_s": {"read": 4e10}}')
     after = stages(files(changed("cpu.roofline_file", str(given))))
     assert "cpu/gemm" not in after and "cpu/bandwidth" not in after and "cpu/decode" in after
+
+
+def test_how_long_a_context_the_minigpt_could_have_is_not_part_of_a_step_s_key(tmp_path: Path) -> None:
+    """Raising it to measure one longer S made every decode record pending."""
+    before = [p for p in session_points(SHIPPED, True) if p.stage == "decode"]
+    longer = copy.deepcopy(SHIPPED)
+    longer["minigpt"]["context"] *= 4
+    after = [p for p in session_points(longer, True) if p.stage == "decode"]
+    assert [p.file() for p in before] == [p.file() for p in after]
+    assert [p.spec["geometry"]["context"] for p in after] == [4 * p.spec["geometry"]["context"] for p in before]
+
+
+def test_a_step_named_when_the_context_was_in_its_key_is_found(tmp_path: Path) -> None:
+    [point, *_] = (p for p in session_points(SHIPPED, True) if p.stage == "decode")
+    old = tmp_path / "gpu" / "decode" / names.file_name(point.name, records.digest(point.spec)[:8])
+    assert old.name != Path(point.file()).name
+    old.parent.mkdir(parents=True)
+    old.write_text(json.dumps({"spec": point.spec}))
+    assert points.attempts(tmp_path, point) == [old]

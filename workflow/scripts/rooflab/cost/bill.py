@@ -11,6 +11,7 @@ from rooflab.cost.estimates import Past
 from rooflab.plan.points import Point, Spec
 from rooflab.record import ledger
 from rooflab.record.names import first_attempt
+from rooflab.record.records import key_of
 
 MOST_REASONS = 4
 
@@ -116,7 +117,7 @@ def _bill(session: str, planned: list[tuple[str, Point]], config: dict[str, Any]
 def why(point: Point, known: Past) -> str | None:
     """Why a point is pending although a record of it lies there: it failed, or other parameters made another file of it."""
     same = [r for r in known.records if (r["stage"], r["side"], r["name"]) == (point.stage, point.side, point.name)]
-    failed = [r for r in same if r["spec"] == point.spec and r["status"] == "failed"]
+    failed = [r for r in same if key_of(r["spec"]) == point.key and r["status"] == "failed"]
     if failed:
         return f"failed: {failed[-1]['reason']}"
     changes = [list(changed(record["spec"], point.spec)) for record in same if record["spec"] != point.spec]

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from rooflab.record import names
-from rooflab.record.records import LABELLED, key_of
+from rooflab.record.records import LABELS, key_of
 
 Spec = dict[str, Any]
 
@@ -39,13 +39,13 @@ def scalars(section: dict[str, Any]) -> dict[str, Any]:
 
 
 def attempts(session_dir: Path, planned: Point) -> list[Path]:
-    """The files of a point that exist, first attempt first: its own, and those of the same sizes under another name."""
+    """The files of a point that exist, first attempt first: its own, and those of the same sizes under another name or key."""
     found = []
     number = 1
     while (path := session_dir / planned.file(number)).exists():
         found.append(path)
         number += 1
-    if planned.stage not in LABELLED:
+    if planned.stage not in LABELS or (found and planned.stage == "decode"):
         return found
     folder = session_dir / planned.side / planned.stage
     held = tuple(sorted(each.name for each in folder.glob("*.json"))) if folder.is_dir() else ()

@@ -12,7 +12,7 @@ from rooflab.plan import measurements
 from rooflab.plan import points as planning
 from rooflab.plan.points import Point, Spec
 from rooflab.record import attempts, identity, records
-from rooflab.record.names import SESSION, SIDES, first_attempt
+from rooflab.record.names import SERVED, SESSION, SIDES, first_attempt
 from rooflab.reference import checkpoint
 from rooflab.reference.minigpt import Geometry
 
@@ -75,7 +75,7 @@ def held_models(session_dir: Path, config: dict[str, Any]) -> list[str]:
 
     def holds(entry: dict[str, Any]) -> bool:
         points = measurements.session_points(config | {"operators": [entry]}, with_gpu=True)
-        return any(planning.attempts(session_dir, each) for each in points if each.stage in records.LABELLED)
+        return any(planning.attempts(session_dir, each) for each in points if each.stage in SERVED)
 
     return [entry["name"] for entry in config["operators"] if holds(entry)]
 

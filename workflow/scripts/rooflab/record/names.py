@@ -13,6 +13,7 @@ MODEL = r"[a-z0-9-]+"
 KEY = r"[0-9a-f]{8}"
 KEY_AND_ATTEMPT = rf"{KEY}(\.\d+)?"
 SIDES = ("gpu", "cpu")
+SERVED = ("attention", "step")  # the stages of a served model
 UNFOLDED = ("device", "launch_floor")  # one record a side, which lies in no folder of its own
 MINIGPT = "minigpt"
 MEMORY_SIZED = "hbm"  # ends the name of a decode step whose cache is sized by the memory

@@ -26,9 +26,9 @@ MEASUREMENT_VERSION = 1
 UPGRADES: dict[int, Callable[[Record], Record]] = {}
 
 
-# what a spec of these stages says of the model it was measured for, beside what decides the number
-LABELLED = ("attention", "step")
-LABELS = ("operator", "stored", "contexts")
+# what a spec of a stage says of the model it was measured for, beside what decides the number
+SERVED = ("operator", "stored", "contexts")
+LABELS = {"attention": SERVED, "step": SERVED, "decode": ("geometry.context",)}
 
 # what every reader asks of a record before its schema is held against it
 SPEAKING = ("stage", "side", "name", "key", "attempt", "spec", "status", "device", "started_at")
@@ -61,9 +61,17 @@ def digest(value: Any) -> str:
 
 def key_of(spec: Record) -> str:
     """What a file's name says of a spec: the digest of all in it that decides the number. Of a served model's parts the
-    name, how it is stored and which contexts ask for them do not."""
-    labels = LABELS if spec.get("stage") in LABELLED else ()
-    return digest({name: value for name, value in spec.items() if name not in labels})[:8]
+    name, how it is stored and which contexts ask for them do not, nor does how long a context the MiniGPT could have."""
+    for label in LABELS.get(str(spec.get("stage")), ()):
+        spec = _without(spec, label.split("."))
+    return digest(spec)[:8]
+
+
+def _without(spec: Record, path: list[str]) -> Record:
+    first, *rest = path
+    if rest and isinstance(spec.get(first), dict):
+        return spec | {first: _without(spec[first], rest)}
+    return {name: value for name, value in spec.items() if rest or name != first}
 
 
 def seal(record: Record) -> Record:
