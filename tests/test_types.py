@@ -8,7 +8,7 @@ from typing import Any, get_type_hints
 import pytest
 import yaml
 from rooflab.look.catalogue import LANGUAGES, texts
-from rooflab.record import types
+from rooflab.record import document_types, roof_types, types
 
 ROOT = Path(__file__).parents[1]
 DERIVE = ROOT / "workflow" / "scripts" / "rooflab" / "derive"
@@ -39,21 +39,21 @@ def items(name: str) -> dict[str, Any]:
         (types.Chip, SERIES["properties"]["chip"]),
         (types.Clock, SERIES["properties"]["clock"]),
         (types.Track, SERIES["properties"]["track"]),
-        (types.Roofline, ROOFLINE),
-        (types.Source, items("generated_from")),
-        (types.Ceiling, items("ceilings")),
-        (types.Floor, items("floors")),
-        (types.Point, items("points")),
-        (types.Ridge, items("ridge_points")),
-        (types.Served, MODELS),
-        (types.Context, MODELS["properties"]["contexts"]["items"]),
-        (types.Part, PART),
-        (types.Step, MODELS["properties"]["steps"]["items"]),
-        (types.Sweep, items("sweeps")),
-        (types.Gap, items("sweeps")["properties"]["largest_gap"]),
-        (types.Hole, items("holes")),
-        (types.Check, items("checks")),
-        (types.Answers, ROOFLINE["properties"]["answers"]),
+        (document_types.Roofline, ROOFLINE),
+        (document_types.Source, items("generated_from")),
+        (roof_types.Ceiling, items("ceilings")),
+        (roof_types.Floor, items("floors")),
+        (roof_types.Point, items("points")),
+        (roof_types.Ridge, items("ridge_points")),
+        (document_types.Served, MODELS),
+        (document_types.Context, MODELS["properties"]["contexts"]["items"]),
+        (document_types.Part, PART),
+        (document_types.Step, MODELS["properties"]["steps"]["items"]),
+        (document_types.Sweep, items("sweeps")),
+        (document_types.Gap, items("sweeps")["properties"]["largest_gap"]),
+        (document_types.Hole, items("holes")),
+        (document_types.Check, items("checks")),
+        (document_types.Answers, ROOFLINE["properties"]["answers"]),
         (types.Told, ROOFLINE["$defs"]["told"]),
     ],
 )
@@ -63,7 +63,7 @@ def test_a_shape_has_the_keys_of_its_schema(shape: Any, described: dict[str, Any
 
 
 def test_a_walked_point_is_a_part_without_its_place_in_a_step() -> None:
-    assert set(get_type_hints(types.Walked)) == set(PART["required"])
+    assert set(get_type_hints(document_types.Walked)) == set(PART["required"])
 
 
 def codes() -> set[str]:

@@ -12,10 +12,11 @@ from free.inputs import command_line, read_plan
 from rooflab.derive.checks import interpretation_answers, manifest_complete, plot_complete
 from rooflab.derive.evidence import environments, facts, holes, notes, select
 from rooflab.record import ledger, sums
+from rooflab.record.document_types import Check
 from rooflab.record.publish import write_json
 from rooflab.record.records import RecordError, read_sealed
 from rooflab.record.terminated import closing_record
-from rooflab.record.types import Check, Json, Planned, Record, Records
+from rooflab.record.types import Json, Planned, Record, Records
 
 CHECK_ORDER = (
     "gemm_within_30_percent",

@@ -11,7 +11,8 @@ from rooflab.derive.roof import compute_ceiling
 from rooflab.derive.series import fraction, named, verified
 from rooflab.record.names import format_of_product
 from rooflab.record.publish import write_json
-from rooflab.record.types import Ceiling, Json, Planned, Record, Records
+from rooflab.record.roof_types import Ceiling
+from rooflab.record.types import Json, Planned, Record, Records
 from rooflab.theory.dtypes import variant
 
 

@@ -11,7 +11,9 @@ from rooflab.derive.answers_decode import decode_answer
 from rooflab.derive.chip.peaks import vendor_flop_per_s
 from rooflab.derive.roof import MAIN_TIER, compute_ceiling
 from rooflab.derive.series import brakes, fraction, named
-from rooflab.record.types import Answers, Ceiling, Floor, Json, Point, Records, Series
+from rooflab.record.document_types import Answers
+from rooflab.record.roof_types import Ceiling, Floor, Point
+from rooflab.record.types import Json, Records, Series
 from rooflab.theory import work
 
 EXPECTED_FRACTION = (0.7, 0.9)  # of the vendor's dense peak, as the lab expects it of cuBLAS

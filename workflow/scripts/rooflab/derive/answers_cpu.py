@@ -6,7 +6,8 @@ from rooflab.derive.answers_decode import lab_decode, sync_floor
 from rooflab.derive.roof import slope
 from rooflab.derive.series import fraction
 from rooflab.derive.told import told
-from rooflab.record.types import Ceiling, Floor, Json, Point, Told
+from rooflab.record.roof_types import Ceiling, Floor, Point
+from rooflab.record.types import Json, Told
 
 TEXTBOOK_RATIO = 100.0  # HBM over DRAM bandwidth as the lab expects it
 NEAR_RATIO = 1.25  # two ratios closer than this are called near

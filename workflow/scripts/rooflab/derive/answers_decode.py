@@ -7,7 +7,8 @@ from typing import Any
 from rooflab.derive.floors import empty_launches
 from rooflab.derive.roof import compute_ceiling, slope
 from rooflab.derive.series import fraction
-from rooflab.record.types import Ceiling, Floor, Json, Point, Records
+from rooflab.record.roof_types import Ceiling, Floor, Point
+from rooflab.record.types import Json, Records
 
 TEXTBOOK_FRACTION = (0.003, 0.01)  # decode's share of the fp16 Tensor Core peak as the lab tells it: 0.3 to 1 %
 TIER_SIZED = "-hbm"  # how the name of a cache sized by a memory tier ends

@@ -15,7 +15,8 @@ from rooflab.derive.gemms import gemm_flop_per_s, variant_of
 from rooflab.derive.memory import UNSWEPT, memory_ceilings
 from rooflab.derive.series import LEAST_SAMPLES, fraction, is_power_capped, median_s, named, rate_spread, refuted
 from rooflab.derive.told import told
-from rooflab.record.types import Ceiling, Record, Records, Series, Told
+from rooflab.record.roof_types import Ceiling
+from rooflab.record.types import Record, Records, Series, Told
 from rooflab.theory import issue_rates, recorded
 from rooflab.theory.dtypes import DTYPES, dtype, variant
 

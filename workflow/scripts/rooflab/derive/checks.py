@@ -11,7 +11,9 @@ from rooflab.derive.evidence import facts
 from rooflab.derive.gemms import LAB_DTYPES, gemm_flop_per_s, lab_records
 from rooflab.derive.series import fraction, is_power_capped, named, refuted
 from rooflab.derive.told import told
-from rooflab.record.types import Ceiling, Check, PlacedPart, Point, Reason, Records, Told
+from rooflab.record.document_types import Check, PlacedPart
+from rooflab.record.roof_types import Ceiling, Point
+from rooflab.record.types import Reason, Records, Told
 from rooflab.theory.dtypes import refusal
 
 LEAST_DTYPES = 3

@@ -11,7 +11,9 @@ from rooflab.derive.floors import launch_floors
 from rooflab.derive.points import all_points
 from rooflab.derive.roof import MAIN_TIER
 from rooflab.derive.serving import models, sweeps
-from rooflab.record.types import Ceiling, Json, PlacedPart, Planned, Records, Ridge, Roofline, Served, Sweep
+from rooflab.record.document_types import PlacedPart, Roofline, Served, Sweep
+from rooflab.record.roof_types import Ceiling, Ridge
+from rooflab.record.types import Json, Planned, Records
 from rooflab.theory import work
 
 # Format history. 1: first format; 2: reasons, notes and advice as codes with values, without what was paid.

@@ -5,9 +5,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from rooflab.derive.told import told
+from rooflab.record.document_types import Hole
 from rooflab.record.names import series_of
 from rooflab.record.records import key_of
-from rooflab.record.types import Hole, Json, Planned, Reason, Record, Records, Told
+from rooflab.record.types import Json, Planned, Reason, Record, Records, Told
 from rooflab.theory.quantiles import spread
 
 NOISE_LIMIT = 0.10  # samples further apart than this are named in the notes

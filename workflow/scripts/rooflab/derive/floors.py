@@ -4,7 +4,8 @@ from collections.abc import Iterable
 
 from rooflab.derive.evidence import measured
 from rooflab.derive.series import times
-from rooflab.record.types import Floor, Record, Records, Series
+from rooflab.record.roof_types import Floor
+from rooflab.record.types import Record, Records, Series
 
 EMPTY = "empty kernel"
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from rooflab.derive.chip.clock import UNCLOCKED
 from rooflab.derive.memory import PATTERN_LABEL, UNSWEPT
 from rooflab.plan.cpu_roofline import read_cpu_roofline
-from rooflab.record.types import Ceiling
+from rooflab.record.roof_types import Ceiling
 from rooflab.theory.dtypes import dtype
 
 

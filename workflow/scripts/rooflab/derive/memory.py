@@ -6,7 +6,8 @@ from rooflab.derive.chip.peaks import vendor_of
 from rooflab.derive.evidence import facts, measured
 from rooflab.derive.roof import FAST_BYTES, FAST_TIER, MAIN_TIER
 from rooflab.derive.series import LEAST_SAMPLES, fraction, is_power_capped, median_s, rate_spread
-from rooflab.record.types import Ceiling, Record, Records, Swept
+from rooflab.record.roof_types import Ceiling, Swept
+from rooflab.record.types import Record, Records
 from rooflab.theory import recorded
 
 PATTERN_LABEL = {"d2d": "copy (read + write)", "read": "read", "write": "write", "triad": "triad", "l2": "read"}

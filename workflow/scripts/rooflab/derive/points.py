@@ -9,7 +9,8 @@ from rooflab.derive.floors import EMPTY, own_floors
 from rooflab.derive.gemms import LAB_DTYPES, lab_records, variant_of
 from rooflab.derive.roof import Limit, Place, Way, is_above_roof, is_at, roof
 from rooflab.derive.series import fraction, median_s, named, refuted, seconds_per_launch, times, verified
-from rooflab.record.types import Ceiling, Floor, Named, Placed, Point, Record, Records, Series, Timed
+from rooflab.record.roof_types import Ceiling, Floor, Named, Placed, Point, Timed
+from rooflab.record.types import Record, Records, Series
 from rooflab.theory import recorded
 from rooflab.theory.work import Work
 

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from math import log
 
 from rooflab.derive.evidence import facts
-from rooflab.record.types import Ceiling, Floor, Records
+from rooflab.record.roof_types import Ceiling, Floor
+from rooflab.record.types import Records
 from rooflab.theory.work import Work
 
 FAST_TIER = {"gpu": "L2", "cpu": "cache"}

@@ -21,7 +21,9 @@ from rooflab.derive.serving_points import (
 )
 from rooflab.plan.models import as_shipped, source_of
 from rooflab.plan.operators import sequences
-from rooflab.record.types import Ceiling, Context, Floor, Gap, Json, Part, Records, Served, Step, Sweep
+from rooflab.record.document_types import Context, Gap, Part, Served, Step, Sweep
+from rooflab.record.roof_types import Ceiling, Floor
+from rooflab.record.types import Json, Records
 from rooflab.theory import step as theory
 from rooflab.theory import storage
 from rooflab.theory.dtypes import dtype

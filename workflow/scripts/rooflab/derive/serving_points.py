@@ -8,7 +8,8 @@ from rooflab.derive.chip import physics
 from rooflab.derive.evidence import measured
 from rooflab.derive.roof import Limit, Roof, Way, is_at
 from rooflab.derive.series import fraction, median_s, refuted, verified
-from rooflab.record.types import Json, Part, PlacedPart, Record, Records, Series, Walked
+from rooflab.record.document_types import Part, PlacedPart, Walked
+from rooflab.record.types import Json, Record, Records, Series
 from rooflab.theory import step, storage
 from rooflab.theory.dtypes import dtype, result_bytes
 from rooflab.theory.geometry import Decoder

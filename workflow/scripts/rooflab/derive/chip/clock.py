@@ -8,7 +8,8 @@ SMs x FLOP per clock x clock, so the rate over the figure at the measured clock 
 
 from rooflab.derive.chip.peaks import vendor_of
 from rooflab.derive.evidence import facts
-from rooflab.record.types import Clocked, ClockSplit, Records, Series, UseSplit
+from rooflab.record.roof_types import Clocked, ClockSplit, UseSplit
+from rooflab.record.types import Records, Series
 from rooflab.theory.issue_rates import issue_rate
 from rooflab.theory.parts import MIG_SUFFIX
 
