@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import yaml
 from lab import ROOT
+from rooflab.machine import detect
 from rooflab.plan import config as configuration
 from rooflab.record import handover, names
 from rooflab.run.asked import Asked
@@ -86,6 +87,25 @@ def test_a_paid_job_asks_for_one_place_and_its_card_s_slot(given: dict[str, Any]
     resources = Places(asked(), made, tmp_path).resources("gpu")
     assert resources["paid"] == 1 and ("card0" in resources) == bool(given)
     assert Places(asked(), made, tmp_path).resources("cpu") == {"paid": 1}
+
+
+def test_a_gpu_s_session_is_not_measured_on_a_machine_without_one(tmp_path: Path) -> None:
+    """It got an empty picture, failed records and seconds, with exit status 0."""
+    (tmp_path / "nvidia-h200" / "gpu").mkdir(parents=True)
+    with pytest.raises(SystemExit, match="holds measurements of a GPU, and this run measures a CPU alone"):
+        targets(tmp_path, device="cpu", session="nvidia-h200").measured_files()
+    assert targets(tmp_path, "plot", device="cpu", session="nvidia-h200").sessions() == ["nvidia-h200"]
+
+
+def test_an_amd_gpu_is_named_as_not_measured(tmp_path: Path) -> None:
+    for place, vendor, kind in (("a", "0x8086", "0x030000"), ("b", "0x1002", "0x120000"), ("c", "0x1002", "0x040300")):
+        (tmp_path / place).mkdir()
+        (tmp_path / place / "vendor").write_text(f"{vendor}\n")
+        (tmp_path / place / "class").write_text(f"{kind}\n")
+    told = detect.not_measured(tmp_path)
+    assert told is not None and "AMD GPU is here and is not measured" in told
+    (tmp_path / "b" / "vendor").write_text("0x10de\n")
+    assert detect.not_measured(tmp_path) is None and detect.not_measured(tmp_path / "absent") is None
 
 
 def imports(program: Path) -> set[Path]:

@@ -100,7 +100,9 @@ def measured_card(device: str) -> cards.Gpu | None:
 
 
 def _why_no_gpu(device: str) -> str:
-    return "as the config's device says" if device == "cpu" else "no NVIDIA device here"
+    if device == "cpu":
+        return "as the config's device says"
+    return f"no NVIDIA device here; {other}" if (other := detect.not_measured()) else "no NVIDIA device here"
 
 
 def cpu() -> list[Finding]:

@@ -12,7 +12,8 @@ from rooflab.machine.second_bill import strangers
 from rooflab.machine.visible import SHOWN, in_cuda_order
 
 PCI = Path("/sys/bus/pci/devices")
-NVIDIA_VENDOR, DISPLAY_CLASS = "0x10de", "0x03"
+NVIDIA_VENDOR, AMD_VENDOR = "0x10de", "0x1002"
+DISPLAY_CLASS, ACCELERATOR_CLASS = "0x03", "0x12"  # a data-centre card without an output is the latter
 
 
 class DetectionError(Exception):
@@ -38,10 +39,19 @@ def has_nvidia_hardware(pci: Path = PCI, dev: Path = Path("/dev")) -> bool:
     """Whether an NVIDIA display device is on the bus, or its device node is here."""
     if any(dev.glob("nvidia[0-9]*")):
         return True
-    return any(
-        _text(each / "vendor") == NVIDIA_VENDOR and _text(each / "class").startswith(DISPLAY_CLASS)
-        for each in (pci.iterdir() if pci.is_dir() else ())
-    )
+    return _on_the_bus(pci, NVIDIA_VENDOR, DISPLAY_CLASS)
+
+
+def not_measured(pci: Path = PCI) -> str | None:
+    """That a GPU of another maker is here, which a CPU session must not pass over in silence; None where there is none."""
+    if not _on_the_bus(pci, AMD_VENDOR, DISPLAY_CLASS, ACCELERATOR_CLASS):
+        return None
+    return "an AMD GPU is here and is not measured (CUDA alone is): what follows is a session of this machine's CPU"
+
+
+def _on_the_bus(pci: Path, vendor: str, *classes: str) -> bool:
+    devices = pci.iterdir() if pci.is_dir() else ()
+    return any(_text(each / "vendor") == vendor and _text(each / "class").startswith(classes) for each in devices)
 
 
 def _text(path: Path) -> str:

@@ -25,6 +25,8 @@ class Places:
             found = detect.chosen(self.config["device"], self.results)
         except detect.DetectionError as error:
             sys.exit(str(error))
+        if not found.is_gpu and self.config["device"] == "auto" and (other := detect.not_measured()):
+            print(other, file=sys.stderr)
         if found.uuid is not None:  # chosen once: its programs are shown this card alone
             cards.hand_over({self.config["session"] or found.slug: found.uuid}, at_once=False)
         return found
@@ -56,8 +58,18 @@ class Places:
     def sessions(self) -> list[str]:
         """The sessions this run measures: one, one per card of `gpus`, or one per entry of `nodes`."""
         self._agree()
-        named = list(self.config["nodes"] or self.cards)
-        return named or [self.config["session"] or self.machine.slug]
+        named = list(self.config["nodes"] or self.cards) or [self.config["session"] or self.machine.slug]
+        if not self.has_gpu:
+            self._refuse_a_gpu_s_session(named)
+        return named
+
+    def _refuse_a_gpu_s_session(self, named: list[str]) -> None:
+        """A session that holds a GPU's records would be drawn without them, and get this host's."""
+        for each in (name for name in named if (self.results / name / "gpu").is_dir()):
+            sys.exit(
+                f"{self.results / each} holds measurements of a GPU, and this run measures a CPU alone: give it a session of its own "
+                f"(--config session={each}-cpu), or draw what is there: snakemake --cores 1 report"
+            )
 
     def device_of(self, session: str) -> str:
         """What a session of this run is measured on, named as the device's own session would be."""
