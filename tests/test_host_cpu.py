@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from rooflab.machine import host_cpu
+from rooflab.machine import host_cpu, vector_unit
 
 XEON = """processor\t: {n}
 vendor_id\t: GenuineIntel
@@ -30,8 +30,8 @@ def xeon(n: int = 0, core: int = 0, model: int = 143, name: str = "Intel(R)  Xeo
     return XEON.format(n=n, core=core, model=model, name=name, mhz=2000 + 1000 * n, more=more)
 
 
-def unit(text: str) -> host_cpu.VectorUnit:
-    return host_cpu.vector_unit(host_cpu.parse_cpuinfo(text)[0])
+def unit(text: str) -> vector_unit.VectorUnit:
+    return vector_unit.vector_unit(vector_unit.parse_cpuinfo(text)[0])
 
 
 def write(root: Path, name: str, text: str) -> None:
@@ -73,6 +73,30 @@ def test_quota_limits_threads(machine: Path) -> None:
     assert host_cpu.threads(machine) == 2
     write(machine, "sys/fs/cgroup/cpu.max", "max 100000\n")
     assert host_cpu.threads(machine) == 4
+
+
+@pytest.mark.parametrize(
+    ("group", "file", "text"),
+    [
+        ("0::/user.slice/run.scope", "user.slice/run.scope/cpu.max", "100000 100000"),
+        ("0::/user.slice/run.scope", "user.slice/cpu.max", "50000 100000"),
+        ("3:cpu,cpuacct:/docker/x", "cpu,cpuacct/docker/x/cpu.cfs_quota_us", "100000"),
+    ],
+)
+def test_the_quota_of_any_group_around_the_process_limits_its_threads(
+    machine: Path, group: str, file: str, text: str
+) -> None:
+    write(machine, "proc/self/cgroup", f"{group}\n")
+    write(machine, f"sys/fs/cgroup/{file}", f"{text}\n")
+    write(machine, "sys/fs/cgroup/cpu,cpuacct/docker/x/cpu.cfs_period_us", "100000\n")
+    assert host_cpu.threads(machine) == 1
+    assert host_cpu.describe(machine)["cpu_quota"] in (1.0, 0.5)
+
+
+def test_what_the_process_may_use_of_the_host_is_told(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(host_cpu, "_affinity", lambda: {0})
+    told = host_cpu.describe(machine)
+    assert (told["cpus_allowed"], told["cpus_online"], told["threads"]) == (1, 4, 1)
 
 
 def test_caches_are_counted_once_each(machine: Path) -> None:
@@ -135,7 +159,7 @@ def test_vector_unit(text: str, simd: str, lanes: int, units: int | None) -> Non
 
 
 def test_arm_core_is_named() -> None:
-    assert host_cpu.model_name(host_cpu.parse_cpuinfo(ARM.format(part="0xd4f"))[0]) == "Arm Neoverse V2"
+    assert vector_unit.model_name(vector_unit.parse_cpuinfo(ARM.format(part="0xd4f"))[0]) == "Arm Neoverse V2"
 
 
 def test_blas_record_has_no_path() -> None:

@@ -243,6 +243,7 @@ def test_the_ledger_counts_ended_and_interrupted_jobs(tmp_path: Path, monkeypatc
     book = tmp_path / "ledger.jsonl"
     clock = iter([100.0, 110.0, 200.0, 205.0])
     monkeypatch.setattr("time.time", lambda: next(clock))
+    monkeypatch.setattr(ledger, "_since_boot", dict)
     ledger.append(book, "start", job="a", stage="gpu/gemm", price_usd_per_hour=3.6)
     ledger.append(book, "end", job="a", stage="gpu/gemm")
     ledger.append(book, "start", job="b", stage="gpu/decode", price_usd_per_hour=3.6)

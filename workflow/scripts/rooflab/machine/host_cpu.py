@@ -5,40 +5,18 @@ the machine does not tell, the value is None and the reason stands beside it.
 """
 
 import os
-import platform
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from math import ceil
 from pathlib import Path
 from typing import Any
 
 import threadpoolctl
 
+from rooflab.machine.vector_unit import Processor, model_name, parse_cpuinfo, vector_unit
+
 ROOT = Path("/")
-Processor = dict[str, str]
-
-# Linux, arch/arm64/include/asm/cputype.h; 128-bit FMA pipes: Arm's software optimization guide of each core
-ARM_CORES = {
-    ("0x41", "0xd0c"): ("Arm Neoverse N1", 2),
-    ("0x41", "0xd40"): ("Arm Neoverse V1", 4),
-    ("0x41", "0xd49"): ("Arm Neoverse N2", 2),
-    ("0x41", "0xd4f"): ("Arm Neoverse V2", 4),
-}
-SKYLAKE_SERVER = 85  # also Cascade Lake and Cooper Lake; their smaller parts have one AVX-512 FMA unit
-SERVERS_WITH_TWO = {106: "Ice Lake", 143: "Sapphire Rapids", 207: "Emerald Rapids", 173: "Granite Rapids"}
-ATOM_WITH_AVX2 = {190}  # Alder Lake-N: narrower units than the AVX2 of a Core
-
-
-@dataclass(frozen=True)
-class VectorUnit:
-    """The widest vector instructions of a core: their name, fp32 numbers per vector, FMA units of that width."""
-
-    simd: str | None
-    fp32_lanes: int | None
-    fma_units: int | None
-    reason: str | None = None
 
 
 def describe(root: Path = ROOT) -> dict[str, Any]:
@@ -70,6 +48,8 @@ def describe(root: Path = ROOT) -> dict[str, Any]:
         "llc_bytes": llc_bytes(root),
         "dram_bytes": _meminfo_bytes(root, "MemTotal"),
         "cpu_quota": _cpu_quota(root),
+        "cpus_allowed": len(_affinity()),
+        "cpus_online": len(_processors(root)) or None,
         "virtualised": "hypervisor" in first.get("flags", "").split() if "flags" in first else None,
         "peak": factors | {"reason": "; ".join(reasons) or None},
     }
@@ -154,73 +134,6 @@ def blas_threads() -> list[dict[str, Any]]:
     ]
 
 
-def parse_cpuinfo(text: str) -> list[Processor]:
-    """One dict per logical CPU of a /proc/cpuinfo."""
-    parsed = []
-    for block in text.strip().split("\n\n"):
-        lines = (line.partition(":") for line in block.splitlines() if ":" in line)
-        fields = {name.strip(): value.strip() for name, _, value in lines}
-        if "processor" in fields:
-            parsed.append(fields)
-    return parsed
-
-
-def model_name(cpu: Processor) -> str:
-    """The model as the kernel names it; Arm cores by implementer and part number, the architecture as a last resort."""
-    part = (cpu.get("CPU implementer", ""), cpu.get("CPU part", ""))
-    if "model name" in cpu:
-        return " ".join(cpu["model name"].split())
-    if part in ARM_CORES:
-        return ARM_CORES[part][0]
-    return f"Arm implementer {part[0]} part {part[1]}" if all(part) else platform.machine()
-
-
-def vector_unit(cpu: Processor) -> VectorUnit:
-    """The vector unit of one /proc/cpuinfo entry."""
-    flags = set(cpu.get("flags", cpu.get("Features", "")).split())
-    if "asimd" in flags:
-        return _arm_unit(cpu)
-    if "avx512f" in flags:
-        return VectorUnit("AVX-512", 16, *_avx512_fma_units(cpu))
-    if {"avx2", "fma"} <= flags:
-        return VectorUnit("AVX2", 8, *_avx2_fma_units(cpu, flags))
-    if "avx" in flags:
-        return VectorUnit("AVX", 8, None, "FMA units: this CPU has no fused multiply-add with AVX2")
-    if "sse2" in flags:
-        return VectorUnit("SSE2", 4, None, "FMA units: this CPU has no fused multiply-add")
-    return VectorUnit(None, None, None, "vector unit: the kernel lists no vector instructions this program knows")
-
-
-def _arm_unit(cpu: Processor) -> VectorUnit:
-    part = (cpu.get("CPU implementer", ""), cpu.get("CPU part", ""))
-    if part in ARM_CORES:
-        return VectorUnit("NEON", 4, ARM_CORES[part][1])
-    return VectorUnit("NEON", 4, None, f"FMA units: not known for {model_name(cpu)}")
-
-
-def _avx512_fma_units(cpu: Processor) -> tuple[int | None, str | None]:
-    """512-bit FMA units: Intel 64 and IA-32 optimization manual (ports 0+1 fused, and 5); AMD Zen 4 splits a 512-bit
-    FMA over two 256-bit pipes, Zen 5 (family 26) has two full pipes: AMD's software optimization guides."""
-    family, model, name = int(cpu.get("cpu family", 0)), int(cpu.get("model", 0)), model_name(cpu)
-    if cpu.get("vendor_id") == "AuthenticAMD" and family in (25, 26):
-        return (1 if family == 25 else 2), None
-    large = model == SKYLAKE_SERVER and re.search(r"Platinum|Gold 6\d", name)
-    if cpu.get("vendor_id") == "GenuineIntel" and (model in SERVERS_WITH_TWO or large):
-        return 2, None
-    return None, f"FMA units: models with AVX-512 have one or two, and {name!r} does not tell"
-
-
-def _avx2_fma_units(cpu: Processor, flags: set[str]) -> tuple[int | None, str | None]:
-    """256-bit FMA units: two since Intel's Haswell and AMD's Zen 2; Zen 1 (family 23, model below 48) splits in two."""
-    family, model = int(cpu.get("cpu family", 0)), int(cpu.get("model", 0))
-    if "hybrid_cpu" in flags or (cpu.get("vendor_id") == "GenuineIntel" and model in ATOM_WITH_AVX2):
-        return None, "FMA units: this CPU has cores with narrower units"
-    if cpu.get("vendor_id") == "AuthenticAMD" and family == 23 and model < 48:
-        return 1, None
-    known = cpu.get("vendor_id") in ("GenuineIntel", "AuthenticAMD")
-    return (2, None) if known else (None, f"FMA units: not known for {model_name(cpu)}")
-
-
 def _processors(root: Path) -> list[Processor]:
     return parse_cpuinfo(_text(root / "proc/cpuinfo"))
 
@@ -272,8 +185,31 @@ def _caches_bytes(root: Path) -> dict[str, int]:
 
 
 def _cpu_quota(root: Path) -> float | None:
-    """CPUs' worth of time the container may use (cgroup v2), None without a limit."""
-    quota, _, period = _text(root / "sys/fs/cgroup/cpu.max").partition(" ")
+    """CPUs' worth of time this process may use, the least of its control groups (v2 and v1), None without a limit."""
+    limits = [limit for folder in _groups(root) if (limit := _limit(folder)) is not None]
+    return min(limits, default=None)
+
+
+def _groups(root: Path) -> list[Path]:
+    """The folder of each control group this process is in, up to the root of its hierarchy."""
+    tops = {
+        "": root / "sys/fs/cgroup",
+        "cpu": root / "sys/fs/cgroup/cpu",
+        "cpu,cpuacct": root / "sys/fs/cgroup/cpu,cpuacct",
+    }
+    lines = [line.split(":", 2) for line in _text(root / "proc/self/cgroup").splitlines()]
+    paths = {controllers: path.lstrip("/") for _, controllers, path in lines if controllers in tops}
+    folders = list(tops.values())
+    for controllers, path in paths.items():
+        parts = Path(path).parts
+        folders += [tops[controllers].joinpath(*parts[:depth]) for depth in range(1, len(parts) + 1)]
+    return folders
+
+
+def _limit(folder: Path) -> float | None:
+    quota, _, period = _text(folder / "cpu.max").partition(" ")
+    if not quota:
+        quota, period = _text(folder / "cpu.cfs_quota_us"), _text(folder / "cpu.cfs_period_us")
     return int(quota) / int(period) if quota.isdigit() and period.isdigit() else None
 
 

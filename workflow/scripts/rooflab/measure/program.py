@@ -16,6 +16,7 @@ from rooflab.machine.causes import Cause, cause_of
 from rooflab.measure import announce
 from rooflab.measure.aftermath import leave, log_traceback, tolerated
 from rooflab.measure.bench import Bench
+from rooflab.measure.disturbance import Watch
 from rooflab.measure.job import Job
 from rooflab.measure.outcome import Failed, Measurement, Unsupported
 from rooflab.measure.pulse import Pulse, note, say
@@ -140,8 +141,11 @@ def _measure_and_publish(measure: Measure, job: Job, station: Station, shield: C
     ledger.append(book, "start", **ticket, launched=ledger.launched(), price_usd_per_hour=price)
     beside = [each for each in job.beside if not (each.out.exists() or each.ready.exists())]
     station.bench.beside = tuple(each.spec for each in beside)
-    with Pulse(book, ticket, job.name) as station.bench.pulse:
+    with Pulse(book, ticket, job.name) as station.bench.pulse, Watch(station.cpus) as watch:
         taken = _attempt(measure, job, station)
+    station.environment["warnings"] += watch.warnings(taken.series)
+    if station.cpus is not None:
+        taken.details["host_load"] = watch.load
     others = [(each, other) for each, other in zip(beside, taken.beside, strict=False) if other is not None]
     seconds = (time.perf_counter() - begin) / (1 + len(others))
     record = _record(job, station, taken, started_at, seconds)

@@ -24,6 +24,7 @@ class Station:
     lock_files: tuple[Path, ...] = ()
     memory_remedy: str = "free memory on this machine, then run the same command again"
     close: Callable[[], None] = _nothing
+    cpus: int | None = None  # that the measurement itself runs on
     crowded: bool = False  # others held a good part of the device's memory when it was opened
 
 
@@ -44,4 +45,4 @@ def open_station(opener: Opener) -> Station:
 def open_cpu_station(weights_path: str | None) -> Station:
     """The host CPU as a station; the GPU's stands in measure/cuda/station."""
     bench = Bench(state=host_cpu.state, weights_path=weights_path, load_calls=1)
-    return Station(bench, host_cpu.identity(), crowded=host_cpu.crowded())
+    return Station(bench, host_cpu.identity(), cpus=host_cpu.threads(), crowded=host_cpu.crowded())

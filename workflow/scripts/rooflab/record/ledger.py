@@ -21,10 +21,20 @@ RUN_START, RUN_END = "run start", "run end"
 
 def append(path: Path, event: str, **fields: Any) -> None:
     """Adds one line. A line is one write, so that lines of several processes never mix. Raises ValueError for a NaN."""
-    line = json.dumps({"event": event, "time": round(time.time(), 3)} | fields, sort_keys=True, allow_nan=False) + "\n"
+    now = {"event": event, "time": round(time.time(), 3)} | _since_boot()
+    line = json.dumps(now | fields, sort_keys=True, allow_nan=False) + "\n"
     path.parent.mkdir(parents=True, exist_ok=True)
     with open(path, "a", encoding="utf-8") as file:
         file.write(line)
+
+
+def _since_boot() -> dict[str, Any]:
+    """The clock that nobody sets, and which boot it counts from; nothing where the kernel has neither."""
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii")[:8]
+        return {"boot": boot, "uptime_s": round(time.clock_gettime(time.CLOCK_BOOTTIME), 3)}
+    except (OSError, AttributeError):
+        return {}
 
 
 def launched() -> float:
@@ -40,7 +50,21 @@ def launched() -> float:
 def read(path: Path) -> list[Event]:
     """The events in order; a line cut or damaged by a full disk or a power loss is passed over."""
     lines = path.read_bytes().splitlines() if path.exists() else []
-    return [event for line in lines if (event := _event(line)) is not None]
+    return _on_one_clock([event for line in lines if (event := _event(line)) is not None])
+
+
+def _on_one_clock(events: list[Event]) -> list[Event]:
+    """The events with the times of one boot counted from its first: a clock that was set in between bills nothing."""
+    first: dict[str, Event] = {}
+    told = []
+    for event in events:
+        if "uptime_s" in event and "boot" in event:
+            begin = first.setdefault(event["boot"], event)
+            now = round(begin["time"] + event["uptime_s"] - begin["uptime_s"], 3)
+            moved = {name: event[name] + now - event["time"] for name in ("launched",) if name in event}
+            event = event | {"time": now} | moved
+        told.append(event)
+    return told
 
 
 def _event(line: bytes) -> Event | None:
@@ -64,7 +88,7 @@ def counted_bytes(path: Path) -> int:
 
 def _numbers(event: Event) -> bool:
     """Whether the event's times and its price, where it has one, can be counted with."""
-    given = [event["time"], event.get("launched", 0.0)]
+    given = [event["time"], event.get("launched", 0.0), event.get("uptime_s", 0.0)]
     if (price := event.get("price_usd_per_hour")) is not None:
         given.append(price)
     return all(isinstance(each, int | float) and math.isfinite(each) for each in given)
