@@ -64,6 +64,18 @@ def test_many_sessions_are_told_in_a_line_each(tmp_path: Path, capsys: pytest.Ca
     assert len(told) == 9
 
 
+def test_the_session_of_this_run_is_told_in_full_beside_any_number_of_others(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """In a fresh clone the committed sessions shrank it to one line, without path and picture."""
+    for others in (1, 3, 60):
+        folders = [write(tmp_path / f"{others}" / f"nvidia-h200-{i:02}") for i in range(others + 1)]
+        closing.show(folders, rented=True, measured=[folders[1].name])
+        told = capsys.readouterr().out
+        assert len(told.splitlines()) <= HEIGHT and f"{folders[1].name}: " in told and "report.html" in told
+        assert "compare the relative error" in told.replace("\n    ", " ") and told.count("FAIL") == 1
+
+
 def test_lines_are_cut_at_words_and_set_in() -> None:
     assert wrapped(["  pass  " + "word " * 20]) == [
         "  pass  " + " ".join(["word"] * 14),

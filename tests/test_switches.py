@@ -2,12 +2,14 @@
 
 import hashlib
 import os
+import shlex
 import shutil
+import subprocess
 import time
 from pathlib import Path
 
 import pytest
-from lab import clone, one_file, paid_files, read_only, refused, run, session_of, snakemake
+from lab import clone, command, environment, one_file, paid_files, read_only, refused, run, session_of, snakemake
 
 
 @pytest.fixture(scope="module")
@@ -75,10 +77,10 @@ def test_a_dry_run_in_a_read_only_checkout_says_so_in_one_line(lab: Path) -> Non
     assert done.returncode != 0 and "Traceback" not in told and ".snakemake/: cannot be written" in told
 
 
-@pytest.mark.parametrize("command", ["-s ../Snakefile", "-s ../Snakefile --directory ."])
-def test_another_folder_is_told_where_to_run(command: str, asked: Path) -> None:
+@pytest.mark.parametrize("told_to", ["-s ../Snakefile", "-s ../Snakefile --directory ."])
+def test_another_folder_is_told_where_to_run(told_to: str, asked: Path) -> None:
     (asked / "elsewhere").mkdir(exist_ok=True)
-    done = snakemake(asked / "elsewhere", *command.split(), "-n")
+    done = snakemake(asked / "elsewhere", *told_to.split(), "-n")
     told = done.stdout + done.stderr
     assert done.returncode != 0 and "Traceback" not in told and f"cd {asked} && snakemake" in told
 
@@ -96,3 +98,13 @@ def test_a_path_with_a_blank_works_and_python_s_safe_path_too(lab: Path, tmp_pat
     one_file(odd, "fp32-n64.*").unlink()
     run(odd, PYTHONSAFEPATH="1")
     assert one_file(odd, "fp32-n64.*").exists()
+
+
+@pytest.mark.parametrize("where", [">/dev/full", ">&-"])
+def test_a_reader_that_is_gone_costs_no_measurement(where: str, lab: Path) -> None:
+    """The closing lines ended in a traceback and exit status 1, after everything was measured."""
+    one_file(lab, "fp32-n64.*").unlink()
+    line = f"{shlex.join(command('measurements'))} {where}"
+    done = subprocess.run(["bash", "-c", line], cwd=lab, env=environment(lab), stderr=subprocess.PIPE, text=True)
+    assert done.returncode == 0 and "Traceback" not in done.stderr, done.stderr
+    assert one_file(lab, "fp32-n64.*").exists()

@@ -9,6 +9,7 @@ from typing import Any
 from rooflab.explain import model_line, terminal, text_roofline
 from rooflab.look.voice import Voice
 from rooflab.record import sums
+from rooflab.record.say import say
 
 ENGLISH = Voice("en")
 MARK = {"pass": "pass", "fail": "FAIL", "not applicable": "n/a "}
@@ -28,10 +29,14 @@ def show(session_dirs: list[Path], rented: bool, measured: Collection[str] = ())
     full = [lines(folder, manifest) + model_line.of_session(folder) for folder, manifest in made.items()]
     short = [brief(folder, manifest) for folder, manifest in made.items()]
     alone = [folder for folder, mine in zip(made, own, strict=True) if mine or len(made) == 1]
-    drawing = text_roofline.lines(_read(alone[0] / "roofline.json"), sys.stdout.encoding) if len(alone) == 1 else []
+    drawing = (
+        text_roofline.lines(_read(alone[0] / "roofline.json"), getattr(sys.stdout, "encoding", None))
+        if len(alone) == 1
+        else []
+    )
     told = terminal.fitted(full, short, drawing, ["", REMINDER] if rented else [], own)
     if told:
-        print("\n".join(told), flush=True)
+        say("\n".join(told))
 
 
 def _read(path: Path) -> dict[str, Any]:

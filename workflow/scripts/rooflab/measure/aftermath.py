@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from rooflab.measure.pulse import say
+from rooflab.record.say import say
 
 
 def log_traceback(log: Path | None, what: str = "") -> str:

@@ -19,9 +19,10 @@ from rooflab.measure.bench import Bench
 from rooflab.measure.disturbance import Watch
 from rooflab.measure.job import Job
 from rooflab.measure.outcome import Failed, Measurement, Unsupported
-from rooflab.measure.pulse import Pulse, note, say
+from rooflab.measure.pulse import Pulse, note
 from rooflab.measure.station import Opener, Station, open_station
 from rooflab.record import attempts, environment, handover, identity, ledger, publish, records
+from rooflab.record.say import say
 
 RESULTS_LOST = 3  # exit status: the wrong machine or a lost device; everything stops, nothing was written
 

@@ -4,25 +4,14 @@ import sys
 import threading
 import time
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 from rooflab.measure.bench import PULSE_S
 from rooflab.record import ledger
+from rooflab.record.say import say
 
 QUIET_S = 10.0
 SILENT = 2 * PULSE_S  # one block of a slow product: the clock ticks instead of the bench
-
-
-def say(text: str, stream: TextIO | None = None) -> None:
-    """Prints a line. A program that outlived its terminal, or whose terminal lacks a letter, goes on without it."""
-    out = stream or sys.stdout
-    if out is None:  # closed before the program began
-        return
-    try:
-        encoding = getattr(out, "encoding", None) or "utf-8"
-        print(text.encode(encoding, errors="replace").decode(encoding), file=out, flush=True)
-    except (OSError, ValueError):  # ValueError: closed meanwhile
-        return
 
 
 def note(book: Path, event: str, ticket: dict[str, Any], **fields: Any) -> None:

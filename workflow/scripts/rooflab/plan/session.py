@@ -13,6 +13,7 @@ from rooflab.plan import points as planning
 from rooflab.plan.points import Point, Spec
 from rooflab.record import attempts, identity, records
 from rooflab.record.names import SERVED, SESSION, SIDES, first_attempt
+from rooflab.record.say import say
 from rooflab.reference import checkpoint
 from rooflab.reference.minigpt import Geometry
 
@@ -34,9 +35,9 @@ def gpu_names(results: Path, but: str) -> list[str]:
 @cache
 def _tell_once(*odd: str) -> None:
     for name in odd:
-        print(
+        say(
             f"results/{name}: left out, not a session's name (small letters, digits, - and .): rename it",
-            file=sys.stderr,
+            sys.stderr,
         )
 
 
@@ -67,7 +68,7 @@ def _planned(session_dir: Path, planned: Point) -> Path:
 @cache
 def _tell_left_out(last: Path, reason: str) -> None:
     told = f"{last}: left out after {attempts.MOST} failures of its own ({reason}). To try it again: {attempts.again(last)}"
-    print(told, file=sys.stderr)
+    say(told, sys.stderr)
 
 
 def held_models(session_dir: Path, config: dict[str, Any]) -> list[str]:

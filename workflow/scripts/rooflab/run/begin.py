@@ -10,6 +10,7 @@ from rooflab.machine import cluster
 from rooflab.machine.preflight import says_not_ready
 from rooflab.plan import config as configuration
 from rooflab.plan import written
+from rooflab.record.say import say
 from rooflab.run import console, guard, pricelist
 from rooflab.run.asked import Asked, hand_over
 from rooflab.run.closing import Closing
@@ -78,5 +79,5 @@ def begin(workflow: Any, config: dict[str, Any]) -> Run:
 def _tell(report: Path) -> None:
     """Prints the doctor's report and ends the run here: Snakemake's own closing lines would push it out of sight."""
     text = report.read_text(encoding="utf-8")
-    print(text, end="", flush=True)
+    say(text.rstrip())
     sys.exit(1 if says_not_ready(text) else 0)

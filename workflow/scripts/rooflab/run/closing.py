@@ -8,6 +8,7 @@ from typing import Any
 from rooflab.plan import session
 from rooflab.record import ledger
 from rooflab.record.records import RecordError
+from rooflab.record.say import say
 from rooflab.record.terminated import closing_record
 from rooflab.run.asked import Asked
 from rooflab.run.places import Places
@@ -32,10 +33,10 @@ class Closing:
             return found[0]
         if not named and (last := ledger.newest([self.results / each / "ledger.jsonl" for each in found])):
             named = last.parent.name
-            print(
+            say(
                 f"terminated: {named}, whose ledger has the most recent event of the {len(found)} sessions in results/; "
                 "another one: --config session=<session>",
-                file=sys.stderr,
+                sys.stderr,
             )
         if named in found:
             return str(named)

@@ -15,6 +15,7 @@ from typing import IO
 from rooflab.machine import cluster, locks
 from rooflab.record import publish
 from rooflab.record.names import is_paid
+from rooflab.record.say import say
 
 SNAKEMAKE = Path(".snakemake")
 
@@ -64,7 +65,7 @@ def _wait_for_orphans() -> None:
     except cluster.ClusterError as error:
         sys.exit(f"{error}; jobs of an interrupted run may still be measuring, and nothing was started")
     if locks.measuring_programs(Path.cwd()):
-        print("a measurement of an interrupted run is still going on: waiting for it, to adopt it", file=sys.stderr)
+        say("a measurement of an interrupted run is still going on: waiting for it, to adopt it", sys.stderr)
     while locks.measuring_programs(Path.cwd()):
         time.sleep(0.1)
     measuring = locks.take(locks.MEASURING)  # where there is no /proc, the lock alone tells

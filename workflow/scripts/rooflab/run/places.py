@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from rooflab.machine import cards, cluster, detect
+from rooflab.record.say import say
 from rooflab.run.asked import Asked
 
 Resources = dict[str, Any]  # a number, or a function of the wildcards
@@ -26,7 +27,7 @@ class Places:
         except detect.DetectionError as error:
             sys.exit(str(error))
         if not found.is_gpu and self.config["device"] == "auto" and (other := detect.not_measured()):
-            print(other, file=sys.stderr)
+            say(other, sys.stderr)
         if found.uuid is not None:  # chosen once: its programs are shown this card alone
             cards.hand_over({self.config["session"] or found.slug: found.uuid}, at_once=False)
         return found
@@ -47,7 +48,7 @@ class Places:
             self.asked.workflow.global_resources["paid"] = cards.at_once()
             for place in _slots():
                 self.asked.workflow.global_resources[place] = 1
-            print(cards.interference(len(found)), file=sys.stderr)
+            say(cards.interference(len(found)), sys.stderr)
         return found
 
     @property

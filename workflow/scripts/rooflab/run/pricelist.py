@@ -15,6 +15,7 @@ from rooflab.cost import bill
 from rooflab.plan.points import Point
 from rooflab.record import handover, ledger
 from rooflab.record.names import is_paid
+from rooflab.record.say import say
 from rooflab.run.asked import Asked
 from rooflab.run.console import listen
 from rooflab.run.places import Places
@@ -37,12 +38,12 @@ class PriceList(logging.Handler):
         jobs = [] if nothing else list(self.asked.workflow.dag.needrun_jobs())
         refuse_force(jobs)
         if self.asked.dryrun and (told := free_jobs(jobs)):
-            print(told, flush=True)
+            say(told)
         if not self.asked.measures:  # a free target knows nothing of what is left
             return
         files = [str(file) for job in jobs for file in job.output]
         bills = bill.draw_up(files, self.points, self.config, self.results, self.device_of)
-        print(self._text(bills), file=sys.stdout if self.asked.dryrun else sys.stderr, flush=True)
+        say(self._text(bills), sys.stdout if self.asked.dryrun else sys.stderr)
         if not self.asked.dryrun:
             self._begin(bills)
 

@@ -9,6 +9,7 @@ from typing import Any
 from rooflab.plan import measurements, operators, session
 from rooflab.plan.points import Point
 from rooflab.record import handover, names, publish, records
+from rooflab.record.say import say
 from rooflab.run.asked import Asked
 from rooflab.run.places import Places
 
@@ -170,7 +171,7 @@ class Targets:
         told = "\n".join(line for each in self.sessions() for line in self.untrusted(each))
         handover.leave(handover.UNTRUSTED, told)
         if told and not self.asked.runs:
-            print(told, file=sys.stderr)
+            say(told, sys.stderr)
         return told
 
     def before_alarm(self, wc: Any) -> list[str]:
