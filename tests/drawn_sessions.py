@@ -4,6 +4,7 @@ Every number is derived from a few rates, so that a point lies where its ceiling
 """
 
 import copy
+import random
 from typing import Any
 
 from rooflab.derive.document import roofline as model
@@ -65,7 +66,8 @@ def point(side: str, identifier: str, name: str, variant: str, flop: float, inte
         "at_roof": True,
         "working_set_bytes": flop / intensity, "fraction_of_attainable": rate / peak,
         "fraction_of_ceiling": rate / peak, "fraction_of_fp16_peak": None, "fraction_of_vendor": None,
-        "verified": True, "relative_error": 1e-4, "above_roof": False, "impossible": False, "file": f"{side}/{name}.00000000.json",
+        "verified": True, "relative_error": 1e-4, "above_roof": False, "impossible": False, "launch_floor_s": None,
+        "file": f"{side}/{name}.00000000.json",
     } | more  # fmt: skip
 
 
@@ -139,6 +141,22 @@ def ridges(ceilings: list[Record]) -> list[Record]:
             for c, m in pairs]  # fmt: skip
 
 
+def answers(side: str, ceilings: list, points: list) -> Record:
+    """What the picture asks of the answers: what is expected, the fp16 peak, the GPU's ratio to the CPU."""
+    peak = next((c["burst"] for c in ceilings if c["id"] == f"{side}-compute-fp16"), None)
+    pairs = {str(g["sequence"]): {"gpu": g["id"], "cpu": c["id"], "ratio": g["achieved_flop_per_s"] / c["achieved_flop_per_s"]}
+             for g in points for c in points
+             if g["operator"] == c["operator"] == "decode_attention" and (g["side"], c["side"]) == ("gpu", "cpu")
+             and g["lab_point"] and g["dtype"] == c["dtype"] and g["sequence"] == c["sequence"]}  # fmt: skip
+    reads = {c["side"]: c["burst"] for c in ceilings if c["pattern"] == "read"}
+    ratio = reads["gpu"] / reads["cpu"] if len(reads) == 2 else None
+    return {
+        "gemm": {"side": side, "expected_low": 0.7, "expected_high": 0.9, "dtypes": {}, "required": []},
+        "decode": {"side": side, "peak_flop_per_s": peak, "textbook_low": 0.003, "textbook_high": 0.01, "required": []},
+        "cpu": {"sequences": pairs, "bandwidth_ratio_read": ratio, "required": []},
+    }  # fmt: skip
+
+
 def document(session: str, side: str, ceilings: list, floors: list, points: list, **more: Any) -> Record:
     cpu = {"name": "AMD EPYC 9654", "measured_at": "2026-01-01T00:00:00Z"}
     gpu = {"name": "NVIDIA H200", "measured_at": "2026-01-01T00:00:00Z"} if side == "gpu" else None
@@ -146,7 +164,7 @@ def document(session: str, side: str, ceilings: list, floors: list, points: list
         "schema": "roofline", "schema_version": 1, "session": session, "main_side": side, "generated_from": [],
         "devices": {"gpu": gpu, "cpu": cpu}, "ceilings": ceilings, "floors": floors, "points": points,
         "ridge_points": ridges(ceilings), "holes": [], "checks": [], "notes": [],
-        "answers": {k: {"required": []} for k in ("gemm", "decode", "cpu")}, "paid": {"seconds": 600, "usd": None},
+        "answers": answers(side, ceilings, points), "paid": {"seconds": 600, "usd": None},
     } | more  # fmt: skip
 
 
@@ -274,6 +292,44 @@ def above_roof() -> Record:
     for suspect in suspects:
         suspect["above_roof"] = True
     return whole
+
+
+def strange(seed: int) -> Record:
+    """A session of chance: some formats of a card faster or slower than any, with a part of what could be measured."""
+    dice = random.Random(seed)
+    scale = 10 ** dice.uniform(-2.5, 1)
+    rates = H200 | VARIANTS | {"fp8_e5m2": (1.4e15, 1.2e15, 1.979e15), "int4": (2.9e15, 2.4e15, None)}
+    names = ["fp32", *dice.sample(sorted(set(rates) - {"fp32"}), dice.randint(2, 11))] if seed % 6 else ["fp16"]
+    peaks = {n: tuple(r and r * scale * dice.uniform(0.9, 1.1) for r in rates[n]) for n in names}
+    slopes = [m | {"burst": m["burst"] * scale * dice.uniform(0.8, 1.2)} for m in memory()][: dice.randint(0, 5)]
+    ceilings = [ceiling("gpu", name, *own) for name, own in peaks.items()] + slopes
+    if dice.random() < 0.5:
+        ceilings = [
+            c if c["kind"] == "memory" or not c["vendor"] else clocked(c, dice.uniform(0.6, 1.05)) for c in ceilings
+        ]
+    points = [gemm("gpu", name, 4096, own[0], dice.uniform(0.4, 1.1)) for name, own in peaks.items()]
+    formats = tuple(n for n in names if n in ("fp32", "fp16", "bf16", "fp8_e4m3"))
+    if dice.random() < 0.8:
+        points += minigpt(formats, peaks, LENGTHS[: dice.randint(1, 4)], tuple(WAYS)[: dice.randint(5, 12)])
+    if dice.random() < 0.6 and "fp16" in peaks:
+        points += memory_sized(("fp16",), peaks, slopes[0]["burst"] if slopes else 1e12)
+    if dice.random() < 0.6:
+        ceilings += [slope("cpu", "read", "DRAM", 1e11), ceiling("cpu", "fp32", 1e12, 9e11, None)]
+        points += cpu_decode()
+    for suspect in dice.sample(points, min(2, len(points))):
+        suspect["above_roof"] = dice.random() < 0.4
+    for step in points:
+        step["launch_floor_s"] = dice.uniform(8e-6, 12e-6) if step["operator"] == "decode_attention" else None
+    made = document("nvidia-strange", "gpu", ceilings, floors(), points)
+    made["devices"]["gpu"]["name"] = "NVIDIA " + "Strange " * dice.randint(1, 12)
+    return made
+
+
+def clocked(entry: Record, factor: float) -> Record:
+    """The ceiling with the clock inside its burst, as a share of the data sheet's."""
+    vendor_hz = 1.83e9
+    return entry | {"clock_hz": vendor_hz * factor, "use": {"of_issue_rate": entry["fraction_of_vendor"] / factor, "reason": None},
+                    "clock": {"measured_hz": vendor_hz * factor, "vendor_hz": vendor_hz, "factor": factor, "reason": None}}  # fmt: skip
 
 
 def modelled(made: list[Record]) -> Record:

@@ -5,10 +5,12 @@ from typing import Any
 import pytest
 import synthetic
 from free.manifest import CHECK_ORDER, checks, manifest
-from rooflab.derive.answers import resolve
-from rooflab.derive.checks import interpretation_answers, plot_complete
+from rooflab.derive.checks_of_files import interpretation_answers, plot_complete
 from rooflab.derive.document import roofline
+from rooflab.explain.figures import table
+from rooflab.explain.prose import interpretation, paragraphs
 from rooflab.look.voice import Voice
+from rooflab.record.keys import resolve
 
 SAY = Voice("en").reason
 H200_CAP = "the 700 W limit holds a Tensor Core product below the 1830 MHz that the peaks assume, within milliseconds"
@@ -27,12 +29,10 @@ def svg_of(made: dict[str, Any]) -> str:
     return "".join(f'<g id="{item["id"]}"/>' for kind in ("ceilings", "points") for item in made[kind])
 
 
-def prose_of(made: dict[str, Any]) -> str:
-    paragraphs = []
-    for part in ("gemm", "decode", "cpu"):
-        figures = " ".join(f"{key}=1 unit" for key in made["answers"][part]["required"])
-        paragraphs.append(f"<!-- figures: {figures} -->\nOne paragraph about {part}.")
-    return "# Interpretation\n\n" + "\n\n".join(paragraphs) + "\n"
+def prose_of(made: dict[str, Any]) -> tuple[str, str]:
+    """An interpretation and its figures."""
+    said = paragraphs(made)
+    return interpretation(made, said), table(said)
 
 
 def test_an_h200_meets_the_measured_conditions() -> None:
@@ -105,13 +105,18 @@ def test_the_plot_must_hold_every_id() -> None:
 
 def test_the_interpretation_must_hold_three_paragraphs_with_their_figures() -> None:
     made = model(synthetic.h200_session())
-    text = prose_of(made)
-    assert interpretation_answers(made, text)["status"] == "pass"
-    key = "dtypes.fp16.sequences.128.fraction_of_peak"
-    cut = interpretation_answers(made, text.replace(f"{key}=", "gone="))
-    assert (cut["status"], SAY(cut["reason"])) == ("fail", f"absent: decode: {key}")
-    assert SAY(interpretation_answers(made, text + "\nA fourth.\n")["reason"]) == "4 paragraphs, expected 3"
-    assert SAY(interpretation_answers(made, None)["reason"]) == "interpretation.md is not there"
+    text, figures = prose_of(made)
+    assert interpretation_answers(made, text, figures)["status"] == "pass"
+    key = made["answers"]["decode"]["required"][0]
+    made["answers"]["decode"]["required"] = [key, "dtypes.fp16.sequences.256.fraction_of_peak"]
+    cut = interpretation_answers(made, text, figures)
+    assert (cut["status"], SAY(cut["reason"])) == ("fail", "absent: decode: dtypes.fp16.sequences.256.fraction_of_peak")
+    assert (
+        SAY(interpretation_answers(made, text + "\n\n**A fourth.** And more.\n", figures)["reason"])
+        == "4 paragraphs, expected 3"
+    )
+    assert SAY(interpretation_answers(made, None, figures)["reason"]).startswith("interpretation.md is not there")
+    assert SAY(interpretation_answers(made, text, None)["reason"]) == "figures.csv is not there"
 
 
 def manifest_of(made: list[synthetic.Record], plan: list[synthetic.Record] | None = None) -> dict[str, Any]:
@@ -123,7 +128,7 @@ def manifest_of(made: list[synthetic.Record], plan: list[synthetic.Record] | Non
 def test_a_whole_session_passes_all_in_order() -> None:
     made = synthetic.h200_session()
     roof = model(made)
-    found = checks(manifest_of(made), roof, svg_of(roof), prose_of(roof))
+    found = checks(manifest_of(made), roof, svg_of(roof), *prose_of(roof))
     assert tuple(check["name"] for check in found) == CHECK_ORDER
     assert [check["status"] for check in found] == ["pass"] * 7
 
@@ -132,11 +137,11 @@ def test_a_session_with_a_hole_is_not_complete_and_an_unsupported_dtype_is() -> 
     whole = synthetic.planned(synthetic.h200_session())
     short = synthetic.h200_session(without=["d2d"])
     roof = model(short)
-    found = named(checks(manifest_of(short, whole), roof, None, None))["manifest_complete"]
+    found = named(checks(manifest_of(short, whole), roof, None, None, None))["manifest_complete"]
     assert found["status"] == "fail"
     assert "not measured: gpu/bandwidth/d2d." in SAY(found["reason"])
     final = synthetic.h200_session(unsupported=["fp8_e4m3-n4096", "fp8_e4m3-n8192"])
-    assert named(checks(manifest_of(final), model(final), None, None))["manifest_complete"]["status"] == "pass"
+    assert named(checks(manifest_of(final), model(final), None, None, None))["manifest_complete"]["status"] == "pass"
 
 
 def test_the_manifest_quotes_the_records_and_sets_the_renderer_apart() -> None:

@@ -48,7 +48,7 @@ def test_a_session_of_its_own_shows_its_checks_and_the_roofline(
     told = "\n".join(shown(capsys, [write(tmp_path / "nvidia-h200")], rented=False))
     assert "bf16 0.777, fp16 0.745, fp32 0.754 (limit 0.7)" in told.replace("\n    ", " ")
     assert "FAIL" in told and "compare the relative error" in told
-    assert "a int8 1500 TFLOP/s" in told and "terminate" not in told
+    assert "a int8 1.50 PFLOP/s" in told and "terminate" not in told
 
 
 @pytest.mark.parametrize("folder", COMMITTED, ids=lambda path: path.name)

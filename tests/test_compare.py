@@ -176,7 +176,7 @@ def test_the_clock_inside_the_blocks_is_the_cause_or_is_not() -> None:
     good = opened(1.626e9)
     causes, differs = likely_causes(opened(1.545e9), good, None, None, loss=0.05)
     assert (causes, differs) == (
-        ["its SM clock inside the block was 1545 MHz, the other's 1626 MHz: 4.98 % of a loss of 5 %"],
+        ["its SM clock inside the block was 1.54 GHz, the other's 1.63 GHz: 4.98 % of a loss of 5.00 %"],
         [],
     )
     causes, differs = likely_causes(opened(1.624e9), good, None, None, loss=0.05)
@@ -191,7 +191,7 @@ def test_the_clock_of_the_records_is_told_as_the_cause_or_as_none(tmp_path: Path
     write(tmp_path / "card-2", gpu_card(uuid=CARD, started_at=LATER, speed=0.8, sm_hz=hz))
     [finding] = compare(tmp_path)["findings"]
     told = finding["causes"] if is_cause else finding["differs"]
-    assert f"its SM clock inside the block was {hz / 1e6:.0f} MHz, the other's 1626 MHz" in told[0]
+    assert f"its SM clock inside the block was {hz / 1e9:.2f} GHz, the other's 1.63 GHz" in told[0]
     assert bool(finding["causes"]) == is_cause
 
 

@@ -68,7 +68,7 @@ def written(folder: Path) -> dict[str, Any]:
         "roofline": model,
         "device_query": device_query("s", records, plan),
         "peak_flops": peak_flops("s", records, plan),
-        "manifest": made | {"checks": checks(made, model, None, None)},
+        "manifest": made | {"checks": checks(made, model, None, None, None)},
     }
 
 

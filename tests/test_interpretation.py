@@ -1,5 +1,6 @@
 """The interpretation's frame: paragraphs, figures, notes, language; and the catalogue its sentences come from."""
 
+import csv
 import json
 import re
 import subprocess
@@ -10,8 +11,10 @@ from typing import Any
 
 import pytest
 import yaml
-from free.interpretation import figures, interpret
 from rooflab.derive.document import roofline as model
+from rooflab.explain.compose import FILL, MUST, Sentence, composed
+from rooflab.explain.figures import table
+from rooflab.explain.prose import interpretation, paragraphs
 from rooflab.look import catalogue, words
 from rooflab.look.voice import UNITS, Voice
 from synthetic import cpu_session, h200_session, planned, with_files
@@ -19,10 +22,8 @@ from synthetic import cpu_session, h200_session, planned, with_files
 SCRIPTS = Path(__file__).parents[1] / "workflow" / "scripts"
 # placeholders that hold a word, a list of made-up parts, or a count with its noun beside it
 WORDS_AND_COUNTS = {
-    "above", "after", "before", "below", "bound", "copy", "count", "cpu", "device", "dtype", "far", "far_count",
-    "gpu", "hbm", "high_name", "implementation", "inside", "items", "label", "length", "lengths", "library", "longest",
-    "low_name", "n", "name", "names", "peak", "reached", "reason", "reasons", "share", "slope", "state", "status",
-    "tier", "title", "total", "verdict", "what", "where", "why",
+    "bound", "bounds", "date", "device", "dtype", "high_name", "items", "label", "library", "low_name", "name", "names", "peak", "rate",
+    "reasons", "tier", "what",
 }  # fmt: skip
 
 
@@ -31,84 +32,93 @@ def modelled(session: str) -> dict[str, Any]:
     return model("nvidia-h200" if session == "gpu" else "cpu-host", with_files(made), planned(made))
 
 
-def paragraphs(text: str) -> list[str]:
-    return [re.sub(r"\n<!--.*-->", "", block) for block in text.strip().split("\n\n")[1:]]
-
-
 def placeholders(text: str) -> set[tuple[str, str]]:
     return {(name, unit or "") for _, name, unit, _ in Formatter().parse(text) if name}
 
 
-def test_a_latency_that_does_not_rise_is_noted_only_then() -> None:
-    roofline = modelled("gpu")
-    roofline["answers"]["decode"]["dtypes"].pop("fp32")
-    assert "did not always take longer" not in interpret(roofline)
-    sequences = roofline["answers"]["decode"]["dtypes"]["fp16"]["sequences"]
-    sequences["256"]["median_s"] = sequences["128"]["median_s"] / 2
-    assert "did not always take longer (fp16:" in interpret(roofline)
+def interpret(roofline: dict[str, Any], language: str = "en") -> str:
+    return interpretation(roofline, paragraphs(roofline, language), language)
 
 
-def test_holes_and_failed_checks_are_said() -> None:
+def test_what_is_absent_is_said_and_failed_checks_have_their_link() -> None:
     roofline = modelled("gpu")
+    assert "[report.html](report.html#checks)" not in interpret(roofline)
     roofline["holes"] = [{"stage": "gemm", "name": "int8-n4096", "side": "gpu", "status": "failed", "reason": "lost",
                           "file": "x", "remedy": None}]  # fmt: skip
-    roofline["checks"] = [{"name": "decode_sequences", "status": "fail", "value": 2, "limit": 3,
-                           "reason": [{"code": "few_lengths", "values": {"dtype": "fp16", "count": 2, "least": 4}}]}]  # fmt: skip
-    gemm, _, cpu = paragraphs(interpret(roofline))
-    assert "Not measured (1): GPU int8-n4096 (failed: lost)." in gemm
-    assert "Failed checks (1): decode attention at 4 or more values of S (fp16: 2 of 4)." in cpu
-
-
-def test_every_note_of_the_model_is_in_the_text_and_none_where_there_is_none() -> None:
-    roofline = modelled("gpu")
-    assert "notes" not in interpret(roofline)
-    roofline["notes"] = [
-        {"code": "spread", "values": {"where": "gpu/decode", "series": "fused", "share": 0.194, "count": 3}},
-        "something nobody foresaw, 7 times",
+    roofline["checks"] = [
+        {"name": "decode_sequences", "status": "fail", "value": 2, "limit": 3, "reason": [], "advice": []}
     ]
-    assert [line for line in interpret(roofline).splitlines() if line.startswith("- ")] == [
-        "- gpu/decode: fused: samples spread by up to 19% of their median in 3 measurements",
-        "- something nobody foresaw, 7 times",
-    ]
-    spanish = interpret(roofline, "es")
-    assert "- gpu/decode: fused: las muestras se dispersan hasta un 19 % de su mediana en 3 mediciones" in spanish
-    assert "- «something nobody foresaw, 7 times»" in spanish
+    assert "The measurement in int8 failed." in interpret(roofline)
+    assert "A Check failed: [report.html](report.html#checks)" in interpret(roofline)
 
 
-def test_figures_are_key_value_pairs_of_numbers_only() -> None:
-    answer = {"a": {"b": 0.5, "name": "x"}, "c": None, "d": True, "required": ["a.b"]}
-    assert figures(answer) == "<!-- figures: a.b=0.5 -->"
-    assert figures({}) == "<!-- figures: none -->"
-
-
-def test_the_figures_are_the_same_in_every_language() -> None:
+def test_notes_are_one_line_with_a_link() -> None:
     roofline = modelled("gpu")
-    found = [re.findall(r"<!-- figures:.*?-->", interpret(roofline, language)) for language in catalogue.LANGUAGES]
-    assert len(found[0]) == 3 and found[0] == found[1]
+    before = interpret(roofline)
+    roofline["notes"] = [{"code": "several_devices", "values": {"side": "gpu", "count": 2, "devices": ["a", "b"]}}]
+    assert interpret(roofline) == before
+    assert (
+        before.rstrip()
+        .splitlines()[-1]
+        .endswith("Notes, gaps and the meaning of the words: [report.html](report.html).")
+    )
+
+
+def test_figures_csv_lists_each_number_with_its_key_its_value_and_its_record() -> None:
+    roofline = modelled("gpu")
+    rows = list(csv.DictReader(table(paragraphs(roofline)).splitlines()))
+    assert list(rows[0]) == ["paragraph", "text", "key", "value", "record"]
+    low = next(row for row in rows if row["key"] == "answers.gemm.dtypes.fp8_e4m3.fraction_of_ceiling")
+    assert low["text"] == "90.5 %" and low["record"].startswith("gpu/gemm/fp8_e4m3-n4096.")
+    assert float(low["value"]) == roofline["answers"]["gemm"]["dtypes"]["fp8_e4m3"]["fraction_of_ceiling"]
+    ends = [row["text"] for row in rows if row["key"].endswith(("-S128-fused.sequence", "-S1024-fused.sequence"))][:2]
+    assert ends == ["128", "1024"]
+
+
+def test_both_languages_cite_the_same_verdicts() -> None:
+    roofline = modelled("gpu")
+    en, es = (
+        {row["key"] for row in csv.DictReader(table(paragraphs(roofline, each)).splitlines())}
+        for each in catalogue.LANGUAGES
+    )
+    assert {
+        f"answers.{part}.{key}" for part in ("gemm", "decode", "cpu") for key in roofline["answers"][part]["required"]
+    } <= en & es
 
 
 def test_a_file_that_is_no_roofline_is_refused() -> None:
     with pytest.raises(ValueError, match="expected 'roofline'"):
-        interpret({"schema": "manifest"})
+        paragraphs({"schema": "manifest"})
 
 
 def test_a_language_without_texts_is_refused() -> None:
     with pytest.raises(ValueError, match="language is 'fr', expected one of en, es"):
-        interpret(modelled("cpu"), "fr")
+        paragraphs(modelled("cpu"), "fr")
 
 
-def test_the_program_writes_the_language_it_is_told(tmp_path: Path) -> None:
+def test_the_program_writes_both_files_in_the_language_it_is_told(tmp_path: Path) -> None:
     (tmp_path / "roofline.json").write_text(json.dumps(modelled("cpu")), encoding="utf-8")
-    command = [
+    program = [
         sys.executable,
         str(SCRIPTS / "free" / "interpretation.py"),
         "--roofline",
         str(tmp_path / "roofline.json"),
     ]
-    for language, title in (("en", "# What the roofline of"), ("es", "# Lo que dice el roofline de")):
-        out = tmp_path / f"{language}.md"
-        subprocess.run([*command, "--language", language, "--out", str(out)], check=True)
-        assert out.read_text(encoding="utf-8").startswith(title)
+    for language, said in (("en", "measured 2026"), ("es", "medido el 2026")):
+        out, figures = tmp_path / f"{language}.md", tmp_path / f"{language}.csv"
+        subprocess.run([*program, "--language", language, "--out", str(out), "--figures", str(figures)], check=True)
+        assert said in out.read_text(encoding="utf-8").splitlines()[0]
+        assert figures.read_text(encoding="utf-8").startswith("paragraph,text,key,value,record\n")
+
+
+def test_a_paragraph_keeps_what_must_be_said_and_never_grows_too_long() -> None:
+    must, may, fill = (
+        Sentence(" ".join([word] * 50) + ".", rank) for word, rank in (("a", MUST), ("b", 1), ("c", FILL))
+    )
+    assert composed([fill, must]).startswith("c")  # fifty words are too few
+    assert "c" not in composed([must, may, fill])
+    assert len(composed([must, may, may]).split()) == 100
+    assert len(composed([must, must, must]).split()) == 150
 
 
 def test_every_text_stands_in_both_languages_with_the_same_numbers() -> None:
@@ -126,11 +136,16 @@ def test_every_number_in_a_text_names_its_unit() -> None:
         assert {unit for _, unit in placeholders(languages["en"]) if unit} <= set(UNITS), key
 
 
-def test_every_text_the_prose_asks_for_is_there_and_none_is_left_over() -> None:
-    code = "".join(path.read_text(encoding="utf-8") for path in SCRIPTS.glob("rooflab/explain/*.py"))
-    asked = re.findall(r'f?"((?:prose|gemm|decode|cpu|rung|bound)\.[^"]+)"', code)
-    patterns = [re.compile(re.sub(r"\\\{.*?\\\}", ".+", re.escape(key))) for key in asked]
-    own = [key for key in catalogue.texts() if re.match(r"(gemm|decode|cpu|rung|bound)\.", key)]
+def test_every_text_of_picture_and_prose_is_asked_for_and_there() -> None:
+    rooms = "prose|gemm|decode|cpu|holes|bound|chart|title|state"
+    code = "".join(
+        path.read_text(encoding="utf-8")
+        for room in ("explain", "draw", "look")
+        for path in SCRIPTS.glob(f"rooflab/{room}/*.py")
+    )
+    asked = re.findall(rf'f?"((?:{rooms})\.[^"]+)"', code)
+    patterns = [re.compile(re.sub(r"\\\{.*?\\\}", ".*", re.escape(key))) for key in asked]
+    own = [key for key in catalogue.texts() if re.match(rf"(?:{rooms})\.", key)]
     assert [key for key in own if not any(p.fullmatch(key) for p in patterns)] == []
     assert [p.pattern for p in patterns if not any(p.fullmatch(key) for key in catalogue.texts())] == []
 
@@ -145,9 +160,11 @@ def test_the_model_s_sentences_have_texts() -> None:
 
 
 def test_numbers_are_written_as_each_language_writes_them() -> None:
-    assert Voice("en").number((0.003, 0.0101), "percent") == "0.3–1.01 %"
-    assert Voice("es").number((0.003, 0.0101), "percent") == "0,3–1,01 %"
-    assert Voice("es").number((9e-7, 1.2e-6), "seconds") == "900 ns – 1,2 µs"
+    assert Voice("en").number((0.003, 0.0101), "percent") == "0.300–1.01 %"
+    assert Voice("es").number((0.003, 0.0101), "percent") == "0,300–1,01 %"
+    assert Voice("en").number((0.003, 0.01), "exact_percent") == "0.3–1 %"
+    assert Voice("en").number((1.183e-5, 1.5e-5), "host_seconds") == "12–15 µs"
+    assert Voice("es").number((9e-7, 1.2e-6), "seconds") == "900 ns – 1,20 µs"
     assert Voice("en").number((4.12, 18.2), "times") == "4.12–18.2×"
     assert Voice("en").number(2**31, "bytes") == "2 GiB"
     assert Voice("en").number(2048.0, "intensity") == "2048 FLOP/byte"

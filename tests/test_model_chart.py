@@ -31,7 +31,7 @@ def test_every_part_every_context_and_every_roof_is_there(roofline: Record, name
     for part in {p["part"] for p in model["operators"]}:
         assert f"{part}: " in told
     assert all(f"S = {context['sequence']}" in told for context in model["contexts"])
-    assert "HBM read, 4710 GB/s" in told and "bf16 Tensor Core, 790 TFLOP/s" in told
+    assert "HBM read, 4.71 TB/s" in told and "bf16 Tensor Core, 790 TFLOP/s" in told
     assert "of the roof" in told and "more memory than this card has" in told
 
 

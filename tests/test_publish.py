@@ -15,9 +15,9 @@ SESSION = ROOT / "results" / "nvidia-h200"
 MODEL = "llama-3-1-8b"
 ROOFLINE = f"--roofline {SESSION}/roofline.json"
 PROGRAMS = {
-    "plot": f"{ROOFLINE} --png r.png --svg r.svg --dark-svg d.svg --small-png s.png --dpi 40",
-    "interpretation": f"{ROOFLINE} --out i.md",
-    "report_html": f"{ROOFLINE} --svg {SESSION}/roofline.svg --prose {SESSION}/interpretation.md "
+    "plot": f"{ROOFLINE} --png r.png --svg r.svg --dark-svg d.svg --dpi 40",
+    "interpretation": f"{ROOFLINE} --out i.md --figures f.csv",
+    "report_html": f"{ROOFLINE} --svg {SESSION}/roofline.svg --prose {SESSION}/interpretation.md --figures {SESSION}/figures.csv "
     f"--manifest {SESSION}/manifest.json --out r.html",
     "model_table": f"{ROOFLINE} --name {MODEL} --out m.md",
     "model_chart": f"{ROOFLINE} --name {MODEL} --png m.png --svg m.svg --dpi 40",

@@ -30,11 +30,11 @@ def test_the_page_is_up_to_date() -> None:
 
 def test_the_numbers_are_worked_out_from_the_session() -> None:
     text = reading.page(session(), TEMPLATE)
-    assert "761 TFLOP/s ÷ 4710 GB/s = 161 FLOP/byte" in text
+    assert "761 TFLOP/s ÷ 4.71 TB/s = 161 FLOP/byte" in text
     assert "2n³ = 137 GFLOP" in text and "2n² × 2 bytes = 64 MiB" in text
     assert "137 GFLOP ÷ 196 µs = 700 TFLOP/s" in text
     assert "the step would take 445 ns and reach 4.71 TFLOP/s" in text
-    assert "| a chain of CuPy calls | 143 µs | 8.91× |" in text
+    assert "| cupy chain, launch and wait | 140 µs | 8.9× |" in text
     assert "{" not in text
 
 

@@ -27,7 +27,12 @@ COMMITTED = sorted(path.parent for path in (ROOT / "results").glob("*/roofline.j
 CHROMIUM = next(
     (found for name in ("chromium", "chromium-browser", "google-chrome") if (found := shutil.which(name))), None
 )
-PROSE = "# What it says\n\nFirst <paragraph>.\n<!-- figures: a=1 -->\n\nSecond.\n<!-- figures: b=2 -->\n\nThird.\n"
+PROSE = (
+    "# What it says\n\n**First** <paragraph> at 1.50 µs.\n\n**Second.** 2 of 3.\n\n**Third.**\n\nThe rest: [x](x).\n"
+)
+FIGURES = "paragraph,text,key,value,record\n" + (
+    "gemm,1.50 µs,a.b,1.5e-06,gpu/x.json\ndecode,2,a.c,2,roofline.json\ndecode,3,a.d,3,roofline.json\n"
+)
 SECTIONS = ("chart", "words", "ceilings", "products", "decode", "ladder", "checks", "ledger", "provenance", "records")
 
 
@@ -63,7 +68,7 @@ def svg_of(roofline: dict[str, Any], language: str = "en") -> str:
 
 
 def made(roofline: dict[str, Any], language: str = "en", **more: Any) -> str:
-    return page(roofline, manifest(**more), svg_of(roofline, language), PROSE, language)
+    return page(roofline, manifest(**more), svg_of(roofline, language), PROSE, FIGURES, language)
 
 
 class Shape(HTMLParser):
@@ -107,11 +112,13 @@ def test_the_page_has_every_section_and_loads_nothing(whole: str) -> None:
 
 
 def test_the_page_quotes_the_three_paragraphs_checks_ledger_and_provenance(whole: str) -> None:
-    for text in ("First &lt;paragraph&gt;.", "Second.", "Third.", "look again", "0.09 USD", "no such product",
+    for text in ("<strong>First</strong> &lt;paragraph&gt; at ", "Second.", "Third.", "look again", "0.09 USD", "no such product",
                  "52.3 s", "580.159.04", "0123abc", "Noise above 10 %: fp32-S128.", "abababababababab",
                  "no record that the instance was terminated"):  # fmt: skip
         assert text in whole
-    assert "figures:" not in whole and "# What it says" not in whole
+    assert "The rest" not in whole and "# What it says" not in whole
+    assert '<data value="1.5e-06" title="a.b = 1.5e-06 (gpu/x.json)">1.50 µs</data>.' in whole
+    assert '<data value="2" title="a.c = 2 (roofline.json)">2</data> of <data value="3"' in whole
 
 
 def test_every_ceiling_point_and_floor_tells_its_record(whole: str) -> None:
@@ -131,7 +138,7 @@ def test_every_ceiling_point_and_floor_tells_its_record(whole: str) -> None:
 def test_a_name_cannot_break_out_of_the_page() -> None:
     roofline = gpu_roofline()
     roofline["points"][0]["implementation"] = "</script><script>alert(1)</script>"
-    told = page(roofline, manifest(), svg_of(cpu_roofline()), PROSE)
+    told = page(roofline, manifest(), svg_of(cpu_roofline()), PROSE, FIGURES)
     assert "<script>alert" not in told and "alert(1)" in told
 
 
@@ -139,7 +146,7 @@ def test_a_name_cannot_break_out_of_the_page() -> None:
 def test_every_kind_of_session_has_a_page_in_both_languages(name: str) -> None:
     roofline = SESSIONS[name]()
     for language in ("en", "es"):
-        text = page(roofline, manifest(), "<svg></svg>", PROSE, language)
+        text = page(roofline, manifest(), "<svg></svg>", PROSE, FIGURES, language)
         assert f'<html lang="{language}">' in text
         Shape(text)
 
@@ -181,6 +188,7 @@ def test_the_committed_sessions_give_a_page(folder: Path, tmp_path: Path) -> Non
         "manifest": "manifest.json",
         "svg": "roofline.svg",
         "prose": "interpretation.md",
+        "figures": "figures.csv",
     }
     parts = [part for flag, name in given.items() for part in (f"--{flag}", str(folder / name))]
     subprocess.run([sys.executable, str(PROGRAM), *parts, "--out", str(out)], check=True, timeout=60)
@@ -190,9 +198,15 @@ def test_the_committed_sessions_give_a_page(folder: Path, tmp_path: Path) -> Non
 
 
 def test_a_file_that_is_no_roofline_is_refused(tmp_path: Path) -> None:
-    for name, text in (("r", '{"schema": "manifest"}'), ("m", "{}"), ("s", "<svg></svg>"), ("p", PROSE)):
+    for name, text in (
+        ("r", '{"schema": "manifest"}'),
+        ("m", "{}"),
+        ("s", "<svg></svg>"),
+        ("p", PROSE),
+        ("f", FIGURES),
+    ):
         (tmp_path / name).write_text(text)
-    flags = {"roofline": "r", "manifest": "m", "svg": "s", "prose": "p", "out": "o"}
+    flags = {"roofline": "r", "manifest": "m", "svg": "s", "prose": "p", "figures": "f", "out": "o"}
     parts = [part for flag, name in flags.items() for part in (f"--{flag}", str(tmp_path / name))]
     done = subprocess.run([sys.executable, str(PROGRAM), *parts], capture_output=True, text=True, timeout=60)
     assert done.returncode != 0 and "expected 'roofline'" in done.stderr

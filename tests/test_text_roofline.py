@@ -27,7 +27,7 @@ def test_the_committed_sessions_fit_too(path: Path) -> None:
 
 def test_ceilings_stand_in_order_and_points_below_them() -> None:
     drawn = lines(t4())
-    assert "a fp16 24 TFLOP/s" in drawn[0] and "b fp32 4.1 TFLOP/s" in drawn[1]
+    assert "a fp16 24.0 TFLOP/s" in drawn[0] and "b fp32 4.10 TFLOP/s" in drawn[1]
     assert "/ HBM 240 GB/s" in drawn[2] and "x GEMM  o decode" in drawn[3]
     field = [line.split("|", 1)[1][:COLUMNS] for line in drawn[:ROWS]]
     rows = {mark: [i for i, row in enumerate(field) if mark in row] for mark in "abxo/"}

@@ -14,7 +14,7 @@ sys.path.insert(0, str(ROOT / "workflow" / "scripts"))
 
 from free.inputs import load  # noqa: E402
 from rooflab.derive.document import roofline as model  # noqa: E402
-from rooflab.explain.decode import rung_name  # noqa: E402
+from rooflab.explain.tables import way  # noqa: E402
 from rooflab.look import words  # noqa: E402
 from rooflab.look.voice import Voice  # noqa: E402
 from rooflab.plan.session import record_files  # noqa: E402
@@ -78,8 +78,6 @@ def values(roofline: Mapping[str, Any]) -> Record:
         "burst": long["burst_flop_per_s"],
         "sustained": long["sustained_flop_per_s"],
         "sustained_share": long["sustained_fraction_of_burst"],
-        "clock": long["chip"]["sustained"]["sm_clock_hz"],
-        "burst_clock": long["chip"]["burst"]["sm_clock_hz"],
     }
     return found | _large(decode["large"])
 
@@ -112,7 +110,9 @@ def _claim(holds: bool, what: str) -> None:
 
 def _ladder(rungs: Any) -> str:
     """The rows of the table: every way but the lab's, slowest first."""
-    rows = [(rung_name(r, Voice("en")), words.seconds(r["median_s"]), words.times(r["time_over_lab"])) for r in rungs]
+    digits = {"python": words.HOST_DIGITS}
+    rows = [(way(Voice("en"), r), words.seconds(r["median_s"], digits.get(r["launch"], words.DIGITS)),
+             words.times(r["time_over_lab"], words.HOST_DIGITS)) for r in rungs]  # fmt: skip
     return "\n".join(f"| {name} | {median} | {times} |" for name, median, times in rows)
 
 

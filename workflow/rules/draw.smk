@@ -16,7 +16,6 @@ rule draw:
         ),
         svg="results/{session}/roofline.svg",
         dark="results/{session}/roofline-dark.svg",
-        small="results/{session}/roofline-small.png",
     log:
         "logs/{session}/draw.log",
     params:
@@ -25,7 +24,7 @@ rule draw:
         language=config["language"],
     shell:
         'python "$ROOFLAB_SCRIPTS"/free/plot.py --roofline {input.roofline} --png {output.png} --svg {output.svg} '
-        "--dark-svg {output.dark} --small-png {output.small} --dpi {params.dpi} --title={params.title:q} "
+        "--dark-svg {output.dark} --dpi {params.dpi} --title={params.title:q} "
         "--language {params.language} 2> >(tee {log} >&2)"
 
 

@@ -11,18 +11,19 @@ rule interpretation:
         roofline="results/{session}/roofline.json",
         code=code_of("interpretation"),
     output:
-        report(
+        text=report(
             "results/{session}/interpretation.md",
             caption="../report/interpretation.rst",
             category="{session}",
         ),
+        figures="results/{session}/figures.csv",
     log:
         "logs/{session}/interpretation.log",
     params:
         language=config["language"],
     shell:
         'python "$ROOFLAB_SCRIPTS"/free/interpretation.py --roofline {input.roofline} --language {params.language} '
-        "--out {output} 2> >(tee {log} >&2)"
+        "--out {output.text} --figures {output.figures} 2> >(tee {log} >&2)"
 
 
 rule model_table:
@@ -61,6 +62,7 @@ rule report_html:
         roofline="results/{session}/roofline.json",
         svg="results/{session}/roofline.svg",
         prose="results/{session}/interpretation.md",
+        figures="results/{session}/figures.csv",
         manifest="results/{session}/manifest.json",
         code=code_of("report_html"),
     output:
@@ -74,5 +76,5 @@ rule report_html:
     params:
         language=config["language"],
     shell:
-        'python "$ROOFLAB_SCRIPTS"/free/report_html.py --roofline {input.roofline} --svg {input.svg} --prose {input.prose} '
+        'python "$ROOFLAB_SCRIPTS"/free/report_html.py --roofline {input.roofline} --svg {input.svg} --prose {input.prose} --figures {input.figures} '
         "--manifest {input.manifest} --language {params.language} --out {output} 2> >(tee {log} >&2)"

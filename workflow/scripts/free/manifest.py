@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from free.inputs import command_line, read_plan
-from rooflab.derive.checks import interpretation_answers, manifest_complete, plot_complete
+from rooflab.derive.checks_of_files import interpretation_answers, manifest_complete, plot_complete
 from rooflab.derive.evidence import environments, facts, holes, notes, select
 from rooflab.record import ledger, sums
 from rooflab.record.document_types import Check
@@ -68,12 +68,12 @@ def manifest(
     }
 
 
-def checks(made: Json, roofline: Json, svg: str | None, prose: str | None) -> list[Check]:
+def checks(made: Json, roofline: Json, svg: str | None, prose: str | None, figures: str | None) -> list[Check]:
     """The five stop conditions of the lab in its order, then whether any point beats its roof."""
     known = [
         *roofline["checks"],
         plot_complete(roofline, svg),
-        interpretation_answers(roofline, prose),
+        interpretation_answers(roofline, prose, figures),
         manifest_complete(made, REQUIRED),
     ]
     return sorted(known, key=lambda check: CHECK_ORDER.index(check["name"]))
@@ -165,7 +165,8 @@ def main() -> None:
         _closing(folder / "terminated.json"),
     )
     roofline = json.loads((folder / "roofline.json").read_text(encoding="utf-8"))
-    made["checks"] = checks(made, roofline, _text(folder / "roofline.svg"), _text(folder / "interpretation.md"))
+    texts = (_text(folder / name) for name in ("roofline.svg", "interpretation.md", "figures.csv"))
+    made["checks"] = checks(made, roofline, *texts)
     if not keep_what_says_the_same(given.out, made):
         write_json(given.out, made)
     sums.write(folder)

@@ -1,4 +1,4 @@
-"""Draws `roofline.png`, `roofline.svg`, its dark variant and a small PNG from `roofline.json`. Measures nothing."""
+"""Draws `roofline.png`, `roofline.svg` and its dark variant from `roofline.json`. Measures nothing."""
 
 import argparse
 import json
@@ -6,11 +6,9 @@ from pathlib import Path
 
 import matplotlib
 from rooflab.draw import save
-from rooflab.draw.figure import draw, draw_small
+from rooflab.draw.figure import draw
 from rooflab.look.document import checked
 from rooflab.record.publish import write_bytes
-
-SMALL_DPI = 130
 
 
 def main() -> None:
@@ -19,19 +17,17 @@ def main() -> None:
     parser.add_argument("--png", type=Path, required=True)
     parser.add_argument("--svg", type=Path, required=True)
     parser.add_argument("--dark-svg", type=Path, required=True)
-    parser.add_argument("--small-png", type=Path, required=True)
-    parser.add_argument("--dpi", type=int, default=300)
+    parser.add_argument("--dpi", type=int, default=200)
     parser.add_argument("--title", default=None)
     parser.add_argument("--language", default="en")
     given = parser.parse_args()
     roofline = checked(json.loads(given.roofline.read_text(encoding="utf-8")))
-    how = (given.title, given.language)
+    how = (roofline, given.title, given.language)
     with matplotlib.rc_context(save.STABLE):
-        figure = draw(roofline, *how)
+        figure = draw(*how)
         write_bytes(given.svg, save.svg(figure))
         write_bytes(given.png, save.png(figure, given.dpi))
-        write_bytes(given.dark_svg, save.svg(draw(roofline, *how, theme="dark")))
-        write_bytes(given.small_png, save.png(draw_small(roofline, *how), SMALL_DPI))
+        write_bytes(given.dark_svg, save.svg(draw(*how, theme="dark")))
 
 
 if __name__ == "__main__":

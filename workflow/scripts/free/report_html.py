@@ -8,16 +8,18 @@ from pathlib import Path
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 from rooflab.explain.hover import marks
+from rooflab.explain.marked import paragraphs
 from rooflab.explain.tables import tables
 from rooflab.look.document import checked
 from rooflab.look.style import Record
 from rooflab.look.voice import Voice
 from rooflab.record.publish import write_text
 
+READ = ("roofline", "manifest", "svg", "prose", "figures")
 DATA = Path(__file__).parents[1] / "rooflab" / "data"
 
 
-def page(roofline: Record, manifest: Record, svg: str, prose: str, language: str = "en") -> str:
+def page(roofline: Record, manifest: Record, svg: str, prose: str, figures: str, language: str = "en") -> str:
     """The whole page. Raises ValueError for a file that is no roofline or no SVG."""
     voice = Voice(language)
     side = roofline["main_side"]
@@ -31,20 +33,13 @@ def page(roofline: Record, manifest: Record, svg: str, prose: str, language: str
         say=voice.say,
         title=voice.say("report.title", device=device.get("name", roofline["session"])),
         subtitle=voice.say("report.measured" if dated else "report.drawn", session=roofline["session"], **dated),
-        paragraphs=paragraphs(prose),
+        paragraphs=paragraphs(prose, figures),
         chart=Markup(drawing(svg)),
         marks=Markup(embedded(marks(roofline, voice))),
         tables=tables(roofline, manifest, voice),
         style=Markup((DATA / "report.css").read_text(encoding="utf-8")),
         script=Markup((DATA / "report.js").read_text(encoding="utf-8")),
     )
-
-
-def paragraphs(prose: str) -> list[str]:
-    """The paragraphs of `interpretation.md`, without its heading and the comments that list its figures."""
-    text = re.sub(r"<!--.*?-->", "", prose, flags=re.DOTALL)
-    blocks = (block.strip() for block in text.split("\n\n"))
-    return [block for block in blocks if block and not block.startswith("#")]
 
 
 def drawing(svg: str) -> str:
@@ -63,13 +58,14 @@ def embedded(data: Record) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    for name in ("roofline", "manifest", "svg", "prose", "out"):
+    for name in (*READ, "out"):
         parser.add_argument(f"--{name}", type=Path, required=True)
     parser.add_argument("--language", default="en")
     given = parser.parse_args()
-    read = {name: getattr(given, name).read_text(encoding="utf-8") for name in ("roofline", "manifest", "svg", "prose")}
+    read = {name: getattr(given, name).read_text(encoding="utf-8") for name in READ}
     roofline = checked(json.loads(read["roofline"]))
-    write_text(given.out, page(roofline, json.loads(read["manifest"]), read["svg"], read["prose"], given.language))
+    made = (read["svg"], read["prose"], read["figures"])
+    write_text(given.out, page(roofline, json.loads(read["manifest"]), *made, given.language))
 
 
 if __name__ == "__main__":

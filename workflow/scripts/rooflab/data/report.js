@@ -53,7 +53,7 @@
   }
 
   for (const group of picture.querySelectorAll("g[id]")) {
-    const mark = group.id.replace(/^detail:/, "");
+    const mark = group.id.replace(/^share:/, "");
     if (!(mark in told)) continue;
     group.dataset.mark = mark;
     group.classList.add("mark");

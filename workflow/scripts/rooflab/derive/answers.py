@@ -1,6 +1,6 @@
 """Every number the interpretation may say, gathered from ceilings and points, so that the prose computes nothing.
 
-Each answer lists under `required` the dotted paths of the figures its paragraph must hold.
+Each answer lists under `required` the dotted paths of the figures its paragraph must cite.
 """
 
 from collections.abc import Mapping, Sequence
@@ -9,8 +9,9 @@ from typing import Any
 from rooflab.derive.answers_cpu import cpu_answer
 from rooflab.derive.answers_decode import decode_answer
 from rooflab.derive.chip.peaks import vendor_flop_per_s
+from rooflab.derive.gemms import LAB_DTYPES
 from rooflab.derive.roof import MAIN_TIER, compute_ceiling
-from rooflab.derive.series import brakes, fraction, named
+from rooflab.derive.series import brakes, extremes, fraction, named
 from rooflab.record.document_types import Answers
 from rooflab.record.roof_types import Ceiling, Floor, Point
 from rooflab.record.types import Json, Records, Series
@@ -36,24 +37,20 @@ def answers(
     }
 
 
-def resolve(value: Any, path: str) -> Any:
-    """The entry of nested mappings that a dotted path names; None where there is none."""
-    for part in path.split("."):
-        value = value.get(part) if isinstance(value, Mapping) else None
-    return value
-
-
 def gemm_answer(records: Records, ceilings: Sequence[Ceiling], points: Sequence[Point], side: str) -> Json:
     """Paragraph 1: each lab point against its own ceiling, its burst and sustained rate against the vendor's."""
     lab = {p["variant"]: p for p in points if (p["side"], p["operator"], p["lab_point"]) == (side, "gemm", True)}
     dtypes = {name: _gemm_dtype(name, lab[name], records, ceilings) for name in sorted(lab)}
+    asked = [name for name in LAB_DTYPES if name in dtypes] or list(dtypes)
     return {
         "side": side,
         "expected_low": EXPECTED_FRACTION[0],
         "expected_high": EXPECTED_FRACTION[1],
         "investigate_below": INVESTIGATE_BELOW,
         "dtypes": dtypes,
-        "required": [f"dtypes.{name}.fraction_of_ceiling" for name in dtypes],
+        "required": extremes(
+            {f"dtypes.{name}.fraction_of_ceiling": dtypes[name]["fraction_of_ceiling"] for name in asked}
+        ),
     }
 
 

@@ -26,7 +26,7 @@ def cpu_answer(
     read = _bandwidth_ratio(ceilings, "read", "read")
     copy = _bandwidth_ratio(ceilings, "d2d", "triad")
     ratios = [pair["ratio"] for pair in pairs.values()]
-    required = [f"sequences.{s}.ratio" for s in pairs] + (["bandwidth_ratio_read"] if pairs and read else [])
+    required = [f"sequences.{s}.ratio" for s in list(pairs)[-1:]] + (["bandwidth_ratio_read"] if pairs and read else [])
     return {
         "available": bool(pairs),
         "reason": None if pairs else _no_comparison(points, main_side, gpu_sessions),

@@ -6,7 +6,7 @@ from typing import Any
 
 from rooflab.derive.floors import empty_launches
 from rooflab.derive.roof import compute_ceiling, slope
-from rooflab.derive.series import fraction
+from rooflab.derive.series import extremes, fraction
 from rooflab.record.roof_types import Ceiling, Floor, Point
 from rooflab.record.types import Json, Records
 
@@ -58,7 +58,13 @@ def decode_answer(
         "large": {
             point["name"]: {"dtype": point["dtype"]} | _step(point, peak, copy) for point in _large(points, side)
         },
-        "required": [f"dtypes.{name}.sequences.{s}.{figure}" for name in dtypes for s in dtypes[name]["sequences"]],
+        "required": extremes(
+            {
+                f"dtypes.{name}.sequences.{s}.{figure}": step[figure]
+                for name, own in dtypes.items()
+                for s, step in own["sequences"].items()
+            }
+        ),
     }
 
 

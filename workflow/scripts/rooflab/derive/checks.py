@@ -1,10 +1,8 @@
 """The lab's stop conditions, one by one: pass, fail or not applicable, with its numbers. Failing stops nothing."""
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from rooflab.derive.answers import resolve
 from rooflab.derive.chip.peaks import cpu_peak_flop_per_s, vendor_flop_per_s, vendor_of
 from rooflab.derive.chip.physics import is_impossible
 from rooflab.derive.evidence import facts
@@ -19,10 +17,6 @@ from rooflab.theory.dtypes import refusal
 LEAST_DTYPES = 3
 LEAST_FRACTION_OF_VENDOR = 0.70
 LEAST_SEQUENCES = 4
-PARAGRAPHS = ("gemm", "decode", "cpu")
-FIGURES = re.compile(r"<!--\s*figures:(.*?)-->", re.DOTALL)
-COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
-SVG_ID = re.compile(r'\bid="([^"]+)"')
 
 
 def check(
@@ -143,45 +137,6 @@ def physically_possible(ceilings: Iterable[Ceiling], points: Iterable[Point], pa
     return check("physically_possible", passed, len(beyond), 0, reason, [told("advice_beyond_physics")])
 
 
-def plot_complete(roofline: Mapping[str, Any], svg: str | None) -> Check:
-    """Stop condition 3: the picture holds every ceiling and point of its device under its id. `svg` None: no picture."""
-    side = roofline["main_side"]
-    wanted = [item["id"] for kind in ("ceilings", "points") for item in roofline[kind] if item["side"] == side]
-    drawn = set(SVG_ID.findall(svg or ""))
-    absent = [name for name in wanted if name not in drawn]
-    passed = svg is not None and bool(wanted) and not absent
-    reason = _absent(svg is None, "roofline.svg", wanted, absent)
-    return check("plot_complete", passed, len(wanted) - len(absent), len(wanted), reason, [told("advice_draw")])
-
-
-def interpretation_answers(roofline: Mapping[str, Any], text: str | None) -> Check:
-    """Stop condition 4: three paragraphs, each naming its required figures. `text` None: there is no interpretation."""
-    paragraphs = _paragraphs(text or "")
-    cited = [set(re.findall(r"(\S+?)=", figures)) for figures in FIGURES.findall(text or "")]
-    cited += [set()] * len(PARAGRAPHS)
-    absent = [
-        f"{part}: {key}"
-        for part, keys in zip(PARAGRAPHS, cited, strict=False)
-        for key in roofline["answers"][part]["required"]
-        if key not in keys
-    ]
-    reason = _absent(text is None, "interpretation.md", PARAGRAPHS, absent)
-    if text is not None and len(paragraphs) != len(PARAGRAPHS):
-        reason = [told("paragraphs", count=len(paragraphs), wanted=len(PARAGRAPHS))]
-    advice = [told("advice_write")]
-    return check("interpretation_answers", not reason, len(paragraphs), len(PARAGRAPHS), reason, advice)
-
-
-def manifest_complete(manifest: Mapping[str, Any], required: Iterable[str]) -> Check:
-    """Stop condition 5: every required entry (a dotted path) of the manifest says something, and nothing is pending."""
-    wanted = list(required)
-    empty = [path for path in wanted if resolve(manifest, path) in (None, "", [], {})]
-    pending = [hole["file"] for hole in manifest["holes"] if hole["status"] != "unsupported"]
-    reason = [told("empty", what=path) for path in empty] + [told("pending", file=file) for file in pending]
-    advice = [told("advice_run_again")]
-    return check("manifest_complete", not reason, len(wanted) - len(empty), len(wanted), reason, advice)
-
-
 def _no_vendor_peak(records: Records, main_side: str) -> Reason | None:
     """Why no vendor's peak applies; None where there is one."""
     if main_side == "cpu":
@@ -190,16 +145,3 @@ def _no_vendor_peak(records: Records, main_side: str) -> Reason | None:
     if peaks is None:
         return told("no_device_record")
     return peaks.reason
-
-
-def _paragraphs(text: str) -> list[str]:
-    blocks = [block.strip() for block in re.split(r"\n\s*\n", COMMENT.sub("", text))]
-    return [block for block in blocks if block and not block.startswith("#")]
-
-
-def _absent(no_file: bool, file: str, wanted: Iterable[str], absent: list[str]) -> list[Reason]:
-    if no_file:
-        return [told("no_file", file=file)]
-    if not list(wanted):
-        return [told("nothing_to_draw")]
-    return [told("absent", what=absent)] if absent else []

@@ -19,7 +19,18 @@ from rooflab.theory import work
 # Format history. 1: first format; 2: reasons, notes and advice as codes with values, without what was paid.
 ROOFLINE_VERSION = 2
 SUMMARY = {
-    "gpu": ("name", "uuid", "compute_capability", "sm_count", "memory_bytes", "l2_bytes", "mig", "power_limit_w"),
+    "gpu": (
+        "name",
+        "uuid",
+        "compute_capability",
+        "sm_count",
+        "memory_bytes",
+        "l2_bytes",
+        "mig",
+        "power_limit_w",
+        "driver_version",
+        "cuda_driver_version",
+    ),
     "cpu": ("name", "cores_physical", "threads", "simd", "clock_hz_max", "llc_bytes", "dram_bytes"),
 }
 

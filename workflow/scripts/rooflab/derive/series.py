@@ -1,5 +1,6 @@
 """A timed series: seconds of each launch, their percentiles, what was verified, and what the chip said meanwhile."""
 
+from collections.abc import Mapping
 from typing import TypedDict
 
 from rooflab.record.types import Record, Series
@@ -79,3 +80,11 @@ def is_power_capped(series: Series) -> bool | None:
 def fraction(value: float | None, whole: float | None) -> float | None:
     """value / whole, None where either is unknown."""
     return value / whole if value is not None and whole else None
+
+
+def extremes(values: Mapping[str, float | None]) -> list[str]:
+    """The keys of the smallest and the largest value; none where a value is not known."""
+    known = {key: value for key, value in values.items() if value is not None}
+    if not known or len(known) < len(values):
+        return []
+    return list(dict.fromkeys(end(known, key=known.__getitem__) for end in (min, max)))

@@ -1,4 +1,4 @@
-"""Puts texts beside their points: in the first free place of a list, along a line, or in a column of rows.
+"""Puts texts where nothing else stands: beside their points, along a line, in a column of rows, or fitted into a width.
 
 No two texts overlap and none leaves its region: a text that finds no place is left out, except for rows, which move.
 """
@@ -6,6 +6,7 @@ No two texts overlap and none leaves its region: a text that finds no place is l
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import atan2, degrees, hypot
+from textwrap import fill
 from typing import Any
 
 from matplotlib.axes import Axes
@@ -22,10 +23,13 @@ RIGHT, LEFT, ABOVE, BELOW = (1, 0), (-1, 0), (0, 1), (0, -1)
 CORNERS = (1, 1), (1, -1), (-1, 1), (-1, -1)
 STEP_PX = 6.0  # distance of the boxes that stand for a line
 DISTANCES = (7, 11, 16, 22, 29, 38, 50, 64, 80, 100, 120, 145, 170)  # points
-LIFT_PX = 5.0  # of a text above the line that it names
+LIFTS_PX = (3.0, 7.0, 11.0, 15.0, 20.0, 25.0, 30.0)  # of a text above or below the line that it names
 PADDING = 1.5  # pixels kept free around a text
+LEAD_PX = 9.0  # from the axes to a column of rows, at 100 dots an inch
 LEADER_FROM = 20  # points: a text moved this far is tied to its point by a thin line
-ALONG = (0.5, 0.6, 0.4, 0.7, 0.3, 0.8, 0.2)  # where on a line its name may stand
+ALONG = tuple(
+    sorted((step / 40 for step in range(6, 36)), key=lambda share: abs(share - 0.66))
+)  # of a line, for its name
 
 
 @dataclass
@@ -62,15 +66,15 @@ class Placer:
         places: tuple[Place, ...] | None = None,
         region: Bbox | None = None,
         color: str = "black",
-        size: float = 6.5,
+        size: float = 9,
         leader: bool = True,
         **style: Any,
     ) -> Annotation | None:
         """Writes `text` beside the data point `at`, in the first free of `places`; None where there is none."""
         inside = region if region is not None else axes.get_window_extent(self.renderer)
-        note = axes.annotate(
-            text, at, (0, 0), textcoords="offset points", fontsize=size, color=color, zorder=6, **style
-        )
+        paper = {"facecolor": self.figure.get_facecolor(), "edgecolor": "none", "pad": 0.8}
+        note = axes.annotate(text, at, (0, 0), textcoords="offset points", fontsize=size, color=color, zorder=8, bbox=paper,
+                             **style)  # fmt: skip
         for place in places or around(RIGHT, LEFT, ABOVE, BELOW):
             set_place(note, place)
             box = extent_of(note.get_window_extent(self.renderer).padded(PADDING))
@@ -83,64 +87,69 @@ class Placer:
         return None
 
     def along(
-        self, axes: Axes, text: str, start: Place, end: Place, above: bool = True, size: float = 7, color: str = "black"
-    ) -> Text | None:
+        self, axes: Axes, text: str, start: Place, end: Place, above: bool = True, size: float = 9, color: str = "black",
+        lifts: Sequence[float] = LIFTS_PX, **style: Any,
+    ) -> Text | None:  # fmt: skip
         """Writes `text` along the line between two data points, above or below it; None where there is no room."""
         (x0, y0), (x1, y1) = axes.transData.transform([start, end])
         length, angle = hypot(x1 - x0, y1 - y0), degrees(atan2(y1 - y0, x1 - x0))
         note = axes.text(*start, text, fontsize=size, color=color, ha="center", va="bottom" if above else "top",
-                         rotation_mode="anchor", zorder=6)  # fmt: skip
+                         rotation_mode="anchor", zorder=6, **style)  # fmt: skip
         extent = note.get_window_extent(self.renderer)
         inside = extent_of(axes.get_window_extent(self.renderer))
-        half, tall = extent.width / 2, (extent.height + 6) * (1 if above else -1)
+        half, tall, sign = extent.width / 2, extent.height, 1 if above else -1
         ux, uy = (x1 - x0) / length, (y1 - y0) / length
-        for share in ALONG:
-            x, y = x0 + ux * share * length, y0 + uy * share * length
-            if share * length < half or (1 - share) * length < half:
-                continue
-            middle = (x - uy * tall * 0.62, y + ux * tall * 0.62)
-            boxes = boxes_along((middle[0] - ux * half, middle[1] - uy * half),
-                                (middle[0] + ux * half, middle[1] + uy * half), abs(tall) * 0.36)  # fmt: skip
-            if all(contains(inside, box) and self.free(box) for box in boxes):
-                self.taken += boxes
-                lifted = (x - uy * tall / abs(tall) * LIFT_PX, y + ux * tall / abs(tall) * LIFT_PX)
-                note.set(position=axes.transData.inverted().transform(lifted), rotation=angle)
-                return note
+        for lift in lifts:
+            for share in ALONG:
+                if min(share, 1 - share) * length < half:
+                    continue
+                x, y = x0 + ux * share * length, y0 + uy * share * length
+                away = sign * (lift + tall / 2)
+                middle = (x - uy * away, y + ux * away)
+                boxes = boxes_along((middle[0] - ux * half, middle[1] - uy * half),
+                                    (middle[0] + ux * half, middle[1] + uy * half), tall * 0.42)  # fmt: skip
+                if all(contains(inside, box) and self.free(box) for box in boxes):
+                    self.taken += boxes
+                    lifted = (x - uy * sign * lift, y + ux * sign * lift)
+                    note.set(position=axes.transData.inverted().transform(lifted), rotation=angle)
+                    return note
         note.remove()
         return None
 
-    def rows(self, axes: Axes, left: float, room: float, rows: list[tuple[Place, str, dict[str, Any]]]) -> list[Text]:
-        """Writes texts in a column right of the axes, in the order of their points, tied to them by leaders.
+    def rows(self, axes: Axes, room: float, rows: list[tuple[float, str, dict[str, Any]]]) -> list[Text]:
+        """Writes texts right of the axes, each as near to its y (data) as the others let it, tied to it by a thin line.
 
-        `left` is the column's edge in inches right of the axes, `room` its width: a wider text is written smaller. A row
-        is its data point, its text and its style.
+        `room`: the width there is, as a share of the figure's. A row is its y, its text and its style.
         """
-        box, dpi = axes.get_window_extent(self.renderer), self.figure.dpi
-        ordered = sorted(rows, key=lambda row: -row[0][1])
-        texts = [self.figure.text(0, 0, text, va="center", **style) for _, text, style in ordered]
+        box, (width, height) = axes.get_window_extent(self.renderer), self.figure.bbox.size
+        ordered = sorted(rows, key=lambda row: -row[0])
+        edge = box.x1 + LEAD_PX * self.figure.dpi / 100
+        texts = [self.figure.text(edge / width, 0, text, va="center", **style) for _, text, style in ordered]
         for text in texts:
-            shrink(text, text.get_window_extent(self.renderer).width, room * dpi)
-        heights = [text.get_window_extent(self.renderer).height + 5 for text in texts]
-        starts = [axes.transData.transform(point) for point, _, _ in ordered]
-        width, height = self.figure.bbox.size
-        for text, start, y in zip(texts, starts, spread([s[1] for s in starts], heights, box.y0, box.y1), strict=True):
-            edge = box.x1 + left * dpi
-            text.set_position((edge / width, y / height))
-            xs, ys = (start[0], box.x1 + 2, edge - 3), (start[1], start[1], y)
-            self.figure.add_artist(thin_line(xs, ys, width, height, text.get_color()))
+            self.wrap(text, room * width - (edge - box.x1))
+        wanted = [float(axes.transData.transform((1, y))[1]) for y, _, _ in ordered]
+        heights = [text.get_window_extent(self.renderer).height + 2 * PADDING for text in texts]
+        for text, start, y in zip(texts, wanted, spread(wanted, heights, box.y0, box.y1), strict=True):
+            text.set_y(y / height)
+            xs = [x / width for x in (box.x1 + 1, edge - 3)]
+            self.figure.add_artist(Line2D(xs, [start / height, y / height], color=text.get_color(), linewidth=0.6))
             self.taken.append(extent_of(text.get_window_extent(self.renderer)))
         return texts
 
+    def wrap(self, text: Text, room: float, most: int = 4) -> None:
+        """Breaks a text at its blanks into as few lines as a width in pixels asks for, at most `most`."""
+        whole = text.get_text()
+        for lines in range(1, most + 1):
+            text.set_text(fill(whole, -(-len(whole) // lines) + (2 if lines > 1 else 0)))
+            if text.get_window_extent(self.renderer).width <= room:
+                return
 
-def shrink(text: Text, width: float, room: float) -> None:
-    """Makes a text smaller that is wider than its room, both in pixels."""
-    if width > room:
-        text.set_fontsize(0.95 * float(text.get_fontsize()) * room / width)  # small letters are spaced a little wider
-
-
-def thin_line(xs: Sequence[float], ys: Sequence[float], width: float, height: float, color: Any) -> Line2D:
-    """A thin line through the given pixels of a figure."""
-    return Line2D([x / width for x in xs], [y / height for y in ys], color=color, linewidth=0.5, alpha=0.8)
+    def fit(self, text: Text, room: float, smallest: float) -> None:
+        """Makes a text smaller until it is no wider than `room` pixels, then cuts it where `smallest` points are too wide."""
+        while text.get_window_extent(self.renderer).width > room and float(text.get_fontsize()) > smallest:
+            text.set_fontsize(max(float(text.get_fontsize()) - 0.25, smallest))
+        while text.get_window_extent(self.renderer).width > room:
+            text.set_text(f"{text.get_text().rstrip(' …')[:-1].rstrip()} …")
 
 
 def spread(wanted: Sequence[float], heights: Sequence[float], low: float, high: float) -> list[float]:

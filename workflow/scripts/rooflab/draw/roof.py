@@ -1,132 +1,188 @@
-"""The roofline itself: memory slopes, compute ceilings, ridge points, and every operator point below them."""
+"""Panel A: where the points lie under the measured roof. Every point stands at its true place."""
 
-from rooflab.draw.labels import BELOW, LEFT, RIGHT, around
-from rooflab.draw.marks import Panel, burst, by_tier, fan_out, frame, limits, mark, of_kind, runs
-from rooflab.draw.names import name_ceilings, name_decode, name_products, name_slopes
-from rooflab.look.style import SLOPE_DASHES, Record, format_of, style_of
+from collections.abc import Sequence
+from math import log10
+from typing import Any
 
-MAIN_FORMAT = "fp16"  # whose ridge point is written on the chart, as the lab asks; else the highest ceiling's
+from matplotlib.patches import Rectangle
 
+from rooflab.draw.labels import ABOVE, BELOW, LEFT, LIFTS_PX, RIGHT, Place, around
+from rooflab.draw.panel import NOTE, TEXT, Panel, decades, dress, limits, ticks
+from rooflab.draw.points import draw_points, name_points
+from rooflab.draw.shown import COPIES, Shown
+from rooflab.look.style import Record, ceiling_name, format_of, short_name
 
-def draw_roof(panel: Panel, mine: dict[str, list[Record]], others: list[Record], small: bool = False) -> None:
-    """Every ceiling, slope, ridge and point of one side, and the other side's decode points in grey."""
-    compute, memory = of_kind(mine["ceilings"], "compute"), of_kind(mine["ceilings"], "memory")
-    points = mine["points"] + others
-    heights = [c["burst"] for c in compute] + [p["achieved_flop_per_s"] for p in points]
-    ridges = [r["intensity"] for r in mine["ridge_points"]]
-    widths = [p["intensity"] for p in points] + ridges
-    left = min([w / 2.5 for w in widths] + [r / 30 for r in ridges], default=0.2)
-    frame(panel, (left, max(widths, default=1e3) * 2.5), limits(heights, 2, 2.2), compute)
-    shade_tiers(panel, memory, max(heights, default=1e12))
-    draw_slopes(panel, memory, max(heights, default=1e12))
-    draw_ceilings(panel, compute, memory)
-    draw_ridges(panel, mine["ridge_points"], compute, memory)
-    decode = [p for p in mine["points"] if p["operator"] == "decode_attention"]
-    draw_decode(panel, decode)
-    products = [p for p in mine["points"] if p["operator"] != "decode_attention"]
-    draw_products(panel, products)
-    name_slopes(panel, memory, max(heights, default=1e12))
-    name_ceilings(panel, compute, products, small)
-    name_products(panel, products, small)
-    name_decode(panel, decode, small)
-    draw_muted(panel, others)
+FINE_DECADES = 4  # axes of fewer decades are ticked at powers of two
+RIDGE_FORMATS = ("fp16", "bf16", "fp32")  # whose ridge point is named: the first one measured
+TEXTBOOK_RIGHT = 4.0  # FLOP/byte: how far right the textbook's band of decode is shaded
+CPU_FORMAT = "fp32"
+AT_THE_EDGE = tuple((-3.0, sign * distance) for distance in (17.0, 21.0, 26.0) for sign in (-1, 1))  # of a level
+NO_X, NO_Y = (0.1, 1e4), (1e9, 1e15)
 
 
-def shade_tiers(panel: Panel, memory: list[Record], top: float) -> None:
-    """The region between the fastest slope of each tier and the next: only the faster tier reaches it."""
-    fastest = [max(group, key=burst) for group in by_tier(memory)]
-    left = panel.axes.get_xlim()[0]
-    for fast, slow in zip(fastest, fastest[1:], strict=False):
-        xs = (left, top / fast["burst"], top / slow["burst"])
-        ys = [min(slow["burst"] * x, top) for x in xs]
-        panel.axes.fill_between(
-            xs, ys, [min(fast["burst"] * x, top) for x in xs], color=panel.look.theme.shade, zorder=0
-        )
+def draw_roof(panel: Panel, shown: Shown, host: Shown | None, roofline: Record, room: float) -> None:
+    """Slopes, ceilings, ridge point and points of one side, and the host's roof below a GPU's.
+
+    `room`: the width right of the axes for the ceilings' names, as a share of the figure's.
+    """
+    frame(panel, shown, host)
+    answers = roofline["answers"]
+    band = draw_textbook(panel, answers["decode"])
+    lines = draw_slopes(panel, shown)
+    draw_ceilings(panel, shown)
+    draw_host(panel, host)
+    draw_points(panel, shown, host)
+    name_ceilings(panel, shown, room)
+    name_slopes(panel, lines)
+    name_points(panel, shown, host, answers)
+    if host:
+        name_host(panel, host, answers["cpu"])
+    name_ridge(panel, shown)
+    if band:
+        text = panel.look.say("chart.textbook", range=band, peak=panel.look.say("format.fp16"))
+        name_band(panel, text, answers["decode"])
+    panel.axes.set_xlabel(panel.look.say("chart.axis.intensity"))
+    dress(panel)
 
 
-def draw_slopes(panel: Panel, memory: list[Record], top: float) -> None:
-    """The memory slopes from the left edge up to the highest ceiling."""
-    axes = panel.axes
-    for slope in sorted(memory, key=lambda c: -c["burst"]):
-        xs = (axes.get_xlim()[0], top / slope["burst"])
-        ys = [slope["burst"] * x for x in xs]
-        axes.plot(xs, ys, linestyle=SLOPE_DASHES.get(slope["pattern"], "-"), color=panel.look.theme.slope,
-                  linewidth=1.6 if slope["pattern"] == "d2d" else 1, gid=slope["id"])  # fmt: skip
+def frame(panel: Panel, shown: Shown, host: Shown | None) -> None:
+    """Logarithmic axes that hold every ceiling and point of both sides."""
+    sides = [shown, host] if host else [shown]
+    points = [p for side in sides for p in (*side.gemms, *side.steps, *([side.large] if side.large else []))]
+    heights = [c["burst"] for side in sides for c in side.named] + [p["achieved_flop_per_s"] for p in points]
+    widths = [p["intensity"] for p in points]
+    if shown.slope:
+        widths += [c["burst"] / shown.slope["burst"] for c in shown.named]
+    x, y = limits(widths, 3.4, 2.4, NO_X), limits(heights, 4, 2.2, NO_Y)
+    panel.axes.set(xscale="log", yscale="log", xlim=x, ylim=y)
+    step = 4 if log10(x[1] / x[0]) > FINE_DECADES else 2
+    ticks(panel, "x", [v for v in (step**e for e in range(-6, 12)) if x[0] <= v <= x[1]], "exact")
+    ticks(panel, "y", decades(*y), "tick_flop_per_s")
 
 
-def draw_ceilings(panel: Panel, compute: list[Record], memory: list[Record]) -> None:
-    """The compute ceilings from the fastest slope to the right edge; a bar there marks `sustained`."""
-    axes = panel.axes
-    fastest = max((c["burst"] for c in memory), default=None)
-    right = axes.get_xlim()[1]
-    for ceiling in compute:
-        color, height = panel.look.color(ceiling), ceiling["burst"]
-        left = height / fastest if fastest else axes.get_xlim()[0]
-        axes.plot((left, right), (height, height), linestyle=style_of(ceiling)[2], color=color, linewidth=1.6,
-                  gid=ceiling["id"])  # fmt: skip
-        panel.placer.avoid_line(axes, (left, right), (height, height))
-        if ceiling["sustained"]:
-            bar = (right / 1.6, right), (ceiling["sustained"],) * 2
-            axes.plot(*bar, "-", color=color, linewidth=3, alpha=0.75)
-            panel.placer.avoid_line(axes, *bar, half=3)
+def line_of(panel: Panel, bandwidth: float, top: float) -> tuple[Place, Place]:
+    """The ends of a slope inside the axes, up to the rate `top`."""
+    left, low = panel.axes.get_xlim()[0], panel.axes.get_ylim()[0]
+    start = max(left, low / bandwidth)
+    return (start, start * bandwidth), (top / bandwidth, top)
 
 
-def draw_ridges(panel: Panel, ridges: list[Record], compute: list[Record], memory: list[Record]) -> None:
-    """Every ridge point as a diamond; the lab's own is dropped to the axis, with what is bound by what beside it."""
-    axes, theme = panel.axes, panel.look.theme
-    for ridge in ridges:
-        axes.plot(ridge["intensity"], ridge["flop_per_s"], "d", color=theme.paper, markeredgecolor=theme.slope,
-                  markeredgewidth=0.7, markersize=4, zorder=4)  # fmt: skip
-        panel.placer.avoid(axes, ridge["intensity"], ridge["flop_per_s"])
-    main = main_ridge(ridges, compute, memory)
-    if main is None:
-        return
-    ceiling = next(c for c in compute if c["id"] == main["ceiling"])
-    x, low = main["intensity"], axes.get_ylim()[0]
-    axes.plot((x, x), (low, main["flop_per_s"]), ":", color=theme.muted, linewidth=0.9, zorder=1)
-    panel.placer.avoid_line(axes, (x, x), (low, main["flop_per_s"]))
-    look, put = panel.look, panel.placer.put
-    text = look.say("chart.ridge.main", dtype=format_of(ceiling).replace("_", " "), intensity=x)
-    put(axes, look.say("chart.memory_bound"), (x, low), ((-7, 13),), color=theme.muted, size=7)
-    put(axes, look.say("chart.compute_bound"), (x, low), ((7, 13),), color=theme.muted, size=7)
-    put(axes, text, (x, low), ((7, 26), (-7, 26)), color=theme.muted, size=7, leader=False)
+def draw_slopes(panel: Panel, shown: Shown) -> list[tuple[Record, tuple[Place, Place]]]:
+    """The slope that verdicts rest on bold, the copy thin and dashed, the cache's thin; each with the ends of its line."""
+    theme, top = panel.look.theme, max((c["burst"] for c in shown.named), default=panel.axes.get_ylim()[1])
+    looks: Sequence[tuple[Record | None, dict[str, Any]]] = ((shown.slope, {"color": theme.ink, "linewidth": 2.4}),
+             (shown.copy, {"color": theme.muted, "linewidth": 1, "linestyle": (0, (4, 2))}),
+             (shown.memory.get("l2"), {"color": theme.pale, "linewidth": 1}))  # fmt: skip
+    drawn = []
+    for slope, look in looks:
+        if slope is not None:
+            start, end = line_of(panel, slope["burst"], top)
+            xs, ys = (start[0], end[0]), (start[1], end[1])
+            panel.axes.plot(xs, ys, gid=slope["id"], **look)
+            panel.placer.avoid_line(panel.axes, xs, ys)
+            drawn.append((slope, (start, end)))
+    return drawn
 
 
-def main_ridge(ridges: list[Record], compute: list[Record], memory: list[Record]) -> Record | None:
-    """The ridge point of fp16, else of the highest ceiling, on the copy slope, else on the fastest."""
-    slopes = [c["id"] for c in sorted(memory, key=lambda c: (c["pattern"] != "d2d", -c["burst"]))]
-    roofs = [c["id"] for c in sorted(compute, key=lambda c: (format_of(c) != MAIN_FORMAT, -c["burst"]))]
-    known = [r for r in ridges if r["slope"] in slopes and r["ceiling"] in roofs]
-    return min(known, key=lambda r: (roofs.index(r["ceiling"]), slopes.index(r["slope"])), default=None)
-
-
-def draw_products(panel: Panel, products: list[Record]) -> None:
-    """The matrix products and other operators, fanned out where they share an intensity."""
-    places = fan_out(products)
-    for point in products:
-        mark(panel, point, (places[point["id"]], point["achieved_flop_per_s"]), point["id"], 5.5)
-
-
-def draw_decode(panel: Panel, decode: list[Record]) -> None:
-    """The decode points, S by S on a thin line for each way of computing and launching them."""
-    places = fan_out(decode)
-    for group in runs(decode):
-        xs, ys = [places[p["id"]] for p in group], [p["achieved_flop_per_s"] for p in group]
-        panel.axes.plot(xs, ys, "-", color=panel.look.color(group[0]), linewidth=0.5, alpha=0.8)
+def draw_ceilings(panel: Panel, shown: Shown) -> None:
+    """The compute ceilings, from the bold slope to the right edge."""
+    left, right = panel.axes.get_xlim()
+    for ceiling in shown.named:
+        start = ceiling["burst"] / shown.slope["burst"] if shown.slope else left
+        xs, ys = (start, right), (ceiling["burst"],) * 2
+        panel.axes.plot(xs, ys, color=panel.look.color(ceiling), linewidth=2, gid=ceiling["id"])
         panel.placer.avoid_line(panel.axes, xs, ys)
-        for point, x, y in zip(group, xs, ys, strict=True):
-            mark(panel, point, (x, y), point["id"], 3.6)
 
 
-def draw_muted(panel: Panel, others: list[Record]) -> None:
-    """The other side's decode points, one grey group for orientation."""
-    color = panel.look.theme.muted
-    for point in others:
-        at = (point["intensity"], point["achieved_flop_per_s"])
-        panel.axes.plot(*at, "+", color=color, markersize=5, gid=point["id"])
-        panel.placer.avoid(panel.axes, *at, 3)
-    if others:
-        low = min(others, key=lambda p: p["achieved_flop_per_s"])
-        text = panel.look.say("chart.decode.other_side", side=low["side"].upper())
-        at = (low["intensity"], low["achieved_flop_per_s"])
-        panel.placer.put(panel.axes, text, at, around(RIGHT, LEFT, BELOW), color=color)
+def name_ceilings(panel: Panel, shown: Shown, room: float) -> None:
+    """Each ceiling's format and rate at its right end."""
+    look = panel.look
+    rows = [(c["burst"], f"{short_name(look, c)}  {look.number(c['burst'], 'flop_per_s')}",
+             {"color": look.color(c), "fontsize": TEXT, "weight": "bold"}) for c in shown.named]  # fmt: skip
+    panel.placer.rows(panel.axes, room, rows)
+
+
+def name_slopes(panel: Panel, lines: list[tuple[Record, tuple[Place, Place]]]) -> None:
+    """The slopes' names along them, those of the cache and of the bold slope above their line, the copy's below."""
+    look = panel.look
+    for index, (slope, line) in enumerate(lines):
+        text = f"{ceiling_name(look, slope)} {look.number(slope['burst'], 'bytes_per_s')}"
+        style: dict[str, Any] = {"weight": "bold", "size": TEXT, "color": look.theme.ink} if index == 0 else \
+            {"size": NOTE, "color": look.theme.muted}  # fmt: skip
+        tries: list[tuple[bool, Sequence[float]]] = [(False, LIFTS_PX)]
+        if slope["pattern"] not in COPIES:
+            tries = [(True, LIFTS_PX[:1]), *tries, (True, LIFTS_PX)]
+        any(panel.placer.along(panel.axes, text, *line, above=side, lifts=lifts, **style) for side, lifts in tries)
+
+
+def draw_host(panel: Panel, host: Shown | None) -> None:
+    """The host CPU's own roof: its read slope and its fp32 ceiling."""
+    top = host and host_top(host)
+    if not host or not host.slope or not top:
+        return
+    start, corner = line_of(panel, host.slope["burst"], top["burst"])
+    right = panel.axes.get_xlim()[1]
+    style: dict[str, Any] = {"color": panel.look.theme.pale, "linewidth": 1.6}
+    panel.axes.plot(*zip(start, corner, strict=True), gid=host.slope["id"], **style)
+    panel.axes.plot((corner[0], right), (top["burst"],) * 2, gid=top["id"], **style)
+    panel.placer.avoid_line(panel.axes, (corner[0], right), (top["burst"],) * 2)
+
+
+def host_top(host: Shown) -> Record | None:
+    """The host's fp32 ceiling."""
+    return next((c for c in host.compute if format_of(c) == CPU_FORMAT), None)
+
+
+def name_host(panel: Panel, host: Shown, answer: Record) -> None:
+    """The host's read bandwidth, how many times the GPU's is that, and its fp32 rate."""
+    top, look = host_top(host), panel.look
+    if not host.slope or not top:
+        return
+    right, corner = panel.axes.get_xlim()[1], top["burst"] / host.slope["burst"]
+    facts, factor = (
+        {"width": host.slope["burst"], "rate": top["burst"], "dtype": short_name(look, top)},
+        answer.get("bandwidth_ratio_read"),
+    )
+    text = look.say("chart.host.factor", factor=factor, **facts) if factor else look.say("chart.host", **facts)
+    spots = [((right, top["burst"]), AT_THE_EDGE)]
+    spots += [
+        ((corner * (right / corner) ** share, top["burst"]), around(BELOW, ABOVE)[:16]) for share in (0.6, 0.45, 0.3)
+    ]
+    style: dict[str, Any] = {"color": look.theme.muted, "size": NOTE, "leader": False}
+    any(panel.placer.put(panel.axes, text, spot, places, **style) for spot, places in spots)
+
+
+def name_ridge(panel: Panel, shown: Shown) -> None:
+    """The ridge point of the first of RIDGE_FORMATS, dropped to the axis."""
+    tops = {format_of(c): c for c in shown.named}
+    name = next((each for each in RIDGE_FORMATS if each in tops), None)
+    if name is None or shown.slope is None:
+        return
+    axes, look = panel.axes, panel.look
+    intensity, low = tops[name]["burst"] / shown.slope["burst"], axes.get_ylim()[0]
+    axes.plot((intensity,) * 2, (low, tops[name]["burst"]), ":", color=look.theme.pale, linewidth=1, zorder=1)
+    text = look.say("chart.ridge", dtype=short_name(look, tops[name]), intensity=intensity)
+    places = tuple((sign * 7.0, 12.0 + 12 * step) for step in range(12) for sign in (1, -1))
+    panel.placer.put(axes, text, (intensity, low), places, color=look.theme.muted, size=NOTE, leader=False)
+
+
+def draw_textbook(panel: Panel, answer: Record) -> tuple[float, float] | None:
+    """Shades where the textbook expects decode; its shares of the fp16 peak, None where there is no such peak."""
+    peak = answer.get("peak_flop_per_s")
+    if not peak or answer["side"] != "gpu":
+        return None
+    low, high = answer["textbook_low"], answer["textbook_high"]
+    left = panel.axes.get_xlim()[0]
+    box = Rectangle((left, low * peak), TEXTBOOK_RIGHT - left, (high - low) * peak, color=panel.look.theme.band, zorder=0,
+                    linewidth=0)  # fmt: skip
+    panel.axes.add_patch(box)
+    return low, high
+
+
+def name_band(panel: Panel, text: str, answer: Record) -> None:
+    """The textbook's words beside its band."""
+    low, high, peak = answer["textbook_low"], answer["textbook_high"], answer["peak_flop_per_s"]
+    spots = [(TEXTBOOK_RIGHT, share * peak) for share in ((low * high) ** 0.5, low * 1.2, high / 1.2)]
+    color, put = panel.look.theme.band_ink, panel.placer.put
+    places = around(RIGHT, BELOW, LEFT)[:40]
+    any(put(panel.axes, text, spot, places, color=color, size=NOTE, leader=False) for spot in spots)

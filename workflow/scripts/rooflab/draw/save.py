@@ -1,6 +1,7 @@
 """A figure as the bytes of a file: the same figure gives the same bytes, which name no version of what drew it, and the text of
 an SVG stays text."""
 
+import re
 from io import BytesIO
 from typing import Any
 
@@ -10,14 +11,17 @@ from matplotlib.figure import Figure
 STABLE: Any = {
     "svg.hashsalt": "rooflab",
     "svg.fonttype": "none",
+    "text.hinting": "none",  # a text is as wide at every resolution
     "font.family": "sans-serif",
     "font.sans-serif": ["DejaVu Sans", "Verdana", "sans-serif"],  # as wide, where the first is not installed
 }
 
+INDENT = re.compile(rb"\n +")
+
 
 def svg(figure: Figure) -> bytes:
     """The figure as an SVG."""
-    return _saved(figure, format="svg", metadata={"Date": None, "Creator": None})
+    return INDENT.sub(b"\n", _saved(figure, format="svg", metadata={"Date": None, "Creator": None}))
 
 
 def png(figure: Figure, dpi: int) -> bytes:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from rooflab.explain import model_line, terminal, text_roofline
+from rooflab.look import words
 from rooflab.look.voice import Voice
 from rooflab.record import sums
 from rooflab.record.say import say
@@ -95,4 +96,4 @@ def _check(check: dict[str, Any]) -> str:
 
 
 def _value(check: dict[str, Any]) -> str:
-    return f"{terminal.plain(check['value'])} (limit {terminal.plain(check['limit'])})"
+    return f"{terminal.plain(check['value'])} (limit {words.exact(check['limit'])})"

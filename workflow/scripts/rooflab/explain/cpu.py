@@ -1,91 +1,124 @@
 """Paragraph 3: the GPU over the CPU on the same operator, beside the ratio of their memory bandwidths, and why."""
 
-from typing import Any
+from collections.abc import Mapping
 
-from rooflab.explain.decode import slope_name
-from rooflab.look.voice import Voice
-
-Record = dict[str, Any]
+from rooflab.explain.compose import FILL, MUST, Sentence
+from rooflab.explain.decode import AT_ITS_ROOF
+from rooflab.explain.figures import Book, Figure, Quoting
+from rooflab.look.style import Record, ceiling_name
 
 MEMORY = {"HBM", "DRAM"}
+ROOT = ("answers", "cpu", "sequences")
 
 
-def cpu_sentences(roofline: Record, voice: Voice) -> list[str]:
-    """The two ratios and what the record says of their difference; without a pair, why there is none."""
-    answer = roofline["answers"]["cpu"]
-    if not answer["available"]:
-        reason = voice.reason(answer["reason"])
-        return [voice.say("cpu.none", reason=reason), *slopes(roofline, voice)]
-    said = [ratio(answer, voice), *faster_cpu(answer, voice)]
+def cpu_sentences(book: Book, voice: Quoting) -> list[Sentence]:
+    """The ratio, both rates, the memories' ratio and what the records say of the difference; without a pair, why."""
+    answer = book.roofline["answers"]["cpu"]
+    if not answer["sequences"]:
+        return alone(book, voice, answer)
+    said = [Sentence(verdict(book, voice, answer), MUST), Sentence(rates(book, voice, answer), MUST)]
     if answer["agreement"] is None:
-        return [*said, voice.say("cpu.no_bandwidth")]
-    return [*said, bandwidth(answer, voice), agreement(answer, voice), voice.say("cpu.pcie")]
+        said.append(Sentence(voice.say("cpu.no_bandwidth"), 1))
+    else:
+        said += [
+            Sentence(memories(book, voice, answer), MUST),
+            *[Sentence(text, 2) for text in why(book, voice, answer)],
+        ]
+    return [*said, *[Sentence(text, 3) for text in own_roof(book, voice, answer)],
+            *[Sentence(voice.say(f"cpu.fill.{key}"), FILL) for key in ("digits", "operator", "memory")]]  # fmt: skip
 
 
-def ratio(answer: Record, voice: Voice) -> str:
-    """GPU over CPU in achieved FLOP/s, over all S and at the longest."""
-    pairs = list(answer["sequences"].items())
-    longest, last = pairs[-1]
-    return voice.say(
-        "cpu.ratio.one" if len(pairs) == 1 else "cpu.ratio",
-        dtype=answer["dtype"],
-        ratio=(answer["ratio_low"], answer["ratio_high"]),
-        lengths=voice.listed([s for s, _ in pairs]),
-        longest=longest,
-        last=last["ratio"],
-        gpu=last["gpu_achieved_flop_per_s"],
-        cpu=last["cpu_achieved_flop_per_s"],
-    )
-
-
-def faster_cpu(answer: Record, voice: Voice) -> list[str]:
-    """Where the CPU wins, and whether the GPU's launch is the reason."""
-    won = {s: pair for s, pair in answer["sequences"].items() if pair["ratio"] < 1}
-    if not won:
-        return []
-    items = [voice.say("cpu.faster_item", cpu=p["cpu_median_s"], gpu=p["gpu_median_s"]) for p in won.values()]
-    launch, floor = all(pair["gpu_bound_by"] == "launch" for pair in won.values()), answer["launch_floor_s"]
-    why = voice.say("cpu.faster.launch", floor=floor) if launch and floor is not None else ""
-    return [voice.say("cpu.faster", lengths=voice.listed(list(won)), items=voice.listed(items), why=why)]
-
-
-def bandwidth(answer: Record, voice: Voice) -> str:
-    """The ratio of the read bandwidths, and of copy over triad as the lab takes it."""
-    copy = answer["bandwidth_ratio_copy"]
-    aside = "" if copy is None else voice.say("cpu.bandwidth.copy", copy=copy, textbook=answer["textbook_ratio"])
-    return voice.say("cpu.bandwidth", read=answer["bandwidth_ratio_read"], copy=aside)
-
-
-def agreement(answer: Record, voice: Voice) -> str:
-    """How the operator's ratio stands to the bandwidths', with the causes that the two points' tags support."""
-    longest = list(answer["sequences"])[-1]
-    return voice.say(
-        f"cpu.agreement.{answer['agreement']}",
-        longest=longest,
-        relative=answer["ratio_over_bandwidth_ratio"],
-        why=_near(answer["sequences"][longest], voice) if answer["agreement"] == "near" else _why(answer, voice),
-    )
-
-
-def _near(pair: Record, voice: Voice) -> str:
-    """Near because both sides ride their slopes, or near by chance."""
-    gpu, cpu = pair["gpu_bound_by"], pair["cpu_bound_by"]
-    if None in (gpu, cpu):
-        return voice.say("cpu.why.none")
-    key = "cpu.why.slopes" if {gpu, cpu} == MEMORY else "cpu.why.chance"
-    return voice.say(key, gpu=voice.say(f"bound.{gpu}"), cpu=voice.say(f"bound.{cpu}"))
-
-
-def _why(answer: Record, voice: Voice) -> str:
-    reasons = [
-        voice.say(f"cpu.why.{code}", **({"floor": answer["launch_floor_s"]} if code == "gpu_launch_bound" else {}))
-        for code in answer["likely_reasons"]
+def alone(book: Book, voice: Quoting, answer: Record) -> list[Sentence]:
+    """That there is no pair, why, and the slopes that this session did measure."""
+    reason = answer["reason"]
+    code = reason["code"] if isinstance(reason, Mapping) and book.roofline["points"] else "other"
+    own = [c for c in book.roofline["ceilings"] if (c["kind"], c["side"]) == ("memory", book.roofline["main_side"])]
+    items = [
+        voice.say("cpu.slope", label=ceiling_name(voice, c), rate=book.need("ceilings", c["id"], "burst")) for c in own
     ]
-    return "; ".join(reasons) if reasons else voice.say("cpu.why.none")
+    said = [Sentence(voice.say("cpu.verdict.none"), MUST), Sentence(voice.say(f"cpu.none.{code}"), MUST)]
+    said += [Sentence(voice.say("cpu.slopes", items=voice.listed(items)), 1)] if items else []
+    textbook = book.need("answers", "cpu", "textbook_ratio")
+    fills = [voice.say("cpu.fill.pair"), voice.say("cpu.fill.expected", textbook=textbook)]
+    return said + [
+        Sentence(text, FILL) for text in (*fills, voice.say("cpu.fill.operator"), voice.say("cpu.fill.memory"))
+    ]
 
 
-def slopes(roofline: Record, voice: Voice) -> list[str]:
-    """The memory slopes that this session did measure."""
-    own = [c for c in roofline["ceilings"] if (c["kind"], c["side"]) == ("memory", roofline["main_side"])]
-    items = [voice.say("cpu.slope", label=slope_name(c, voice), rate=c["burst"]) for c in own]
-    return [voice.say("cpu.slopes", items="; ".join(items))] if items else []
+def pair(book: Book, length: str, field: str) -> Figure:
+    """A figure of the two steps at one S."""
+    return book.need(*ROOT, length, field)
+
+
+def verdict(book: Book, voice: Quoting, answer: Record) -> str:
+    """Which side is faster, by how much, at the ends of S."""
+    lengths = list(answer["sequences"])
+    first, last = lengths[0], lengths[-1]
+    given = {"last": pair(book, last, "ratio"), "longest": sequence(book, answer, last), "first": pair(book, first, "ratio"),
+             "shortest": sequence(book, answer, first)}  # fmt: skip
+    faster = [answer["sequences"][s]["ratio"] >= 1 for s in lengths]
+    if len(lengths) == 1:
+        return voice.say("cpu.verdict.one", **given)
+    key = (
+        "all"
+        if all(faster)
+        else "none_faster"
+        if not any(faster)
+        else "crossed"
+        if faster[-1] and not faster[0]
+        else "mixed"
+    )
+    return voice.say(f"cpu.verdict.{key}", **given)
+
+
+def sequence(book: Book, answer: Record, length: str) -> Figure:
+    """The S of a pair as a figure of its GPU point."""
+    return book.need("points", answer["sequences"][length]["gpu"], "sequence")
+
+
+def rates(book: Book, voice: Quoting, answer: Record) -> str:
+    """What both achieve at the longest S."""
+    longest = list(answer["sequences"])[-1]
+    cores = book.at("devices", "cpu", "cores_physical")
+    given = {"dtype": answer["dtype"], "gpu": pair(book, longest, "gpu_achieved_flop_per_s"),
+             "cpu": pair(book, longest, "cpu_achieved_flop_per_s"), "longest": sequence(book, answer, longest)}  # fmt: skip
+    return voice.say("cpu.rates.cores", cores=cores, **given) if cores else voice.say("cpu.rates", **given)
+
+
+def memories(book: Book, voice: Quoting, answer: Record) -> str:
+    """The ratio of the read bandwidths beside the operator's, and of copy over triad as the lab takes it."""
+    slopes = {c["side"]: c["id"] for c in book.roofline["ceilings"] if c["pattern"] == "read" and c["kind"] == "memory"}
+    relation = answer["agreement"].removeprefix("far ")
+    given = {side: book.need("ceilings", slopes[side], "burst") for side in ("gpu", "cpu")}
+    said = voice.say(f"cpu.memories.{relation}", ratio=book.need("answers", "cpu", "bandwidth_ratio_read"), **given)
+    copy = book.at("answers", "cpu", "bandwidth_ratio_copy")
+    textbook = book.need("answers", "cpu", "textbook_ratio")
+    return said + (voice.say("cpu.memories.copy", copy=copy, textbook=textbook) if copy else "") + "."
+
+
+def why(book: Book, voice: Quoting, answer: Record) -> list[str]:
+    """The cause of the difference, where both points' tags and their distance from their roofs allow one."""
+    longest = answer["sequences"][list(answer["sequences"])[-1]]
+    points = {p["id"]: p for p in book.roofline["points"]}
+    gpu, cpu = points[longest["gpu"]], points[longest["cpu"]]
+    at = {side: p["fraction_of_attainable"] is not None and p["fraction_of_attainable"] >= AT_ITS_ROOF and not p["above_roof"]
+          for side, p in (("gpu", gpu), ("cpu", cpu))}  # fmt: skip
+    if answer["agreement"] == "near":
+        both = at["gpu"] and at["cpu"] and {gpu["bound_by"], cpu["bound_by"]} == MEMORY
+        return [voice.say("cpu.why.slopes" if both else "cpu.why.chance")]
+    below = answer["agreement"].endswith("below")
+    if below and at["gpu"] and gpu["bound_by"] == "launch":
+        return [voice.say("cpu.why.launch")]
+    if not below and at["gpu"] and gpu["bound_by"] == "L2":
+        return [voice.say("cpu.why.l2")]
+    return [voice.say("cpu.why.none")]
+
+
+def own_roof(book: Book, voice: Quoting, answer: Record) -> list[str]:
+    """How far the CPU's step is from its own memory slope: a slow reference flatters the GPU."""
+    longest = answer["sequences"][list(answer["sequences"])[-1]]
+    point = next(p for p in book.roofline["points"] if p["id"] == longest["cpu"])
+    share = book.at("points", point["id"], "fraction_of_attainable")
+    if share is None or point["above_roof"] or point["bound_by"] not in ("DRAM", "cache"):
+        return []
+    return [voice.say(f"cpu.own.{'at' if share.value >= AT_ITS_ROOF else 'below'}", share=share)]

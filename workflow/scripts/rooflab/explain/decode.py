@@ -1,267 +1,181 @@
-"""Paragraph 2: what bounds a decode step, its share of the peak beside the textbook's, and what the launch costs."""
+"""Paragraph 2: what limits a single-token step, how fast it is, and what the textbook's share of the peak says of it."""
 
-from itertools import pairwise
-from typing import Any
+from rooflab.explain.compose import FILL, MUST, Sentence
+from rooflab.explain.figures import Book, Ends, Quoting
+from rooflab.explain.holes import missing
+from rooflab.look.style import Record, named_format
 
-from rooflab.look.catalogue import texts
-from rooflab.look.voice import Voice
-
-Record = dict[str, Any]
+AT_ITS_ROOF = 0.65  # of what a roof allows, about two thirds: from here on a step is at it
+LEADING = ("fp16", "bf16", "fp32")  # the format that stands for the others where one has to
+ROOT = ("answers", "decode", "dtypes")
+MEMORY = ("HBM", "L2", "DRAM", "cache")
 Step = tuple[str, str, Record]  # dtype, S, the answer's figures
 
-LADDER_DTYPE = "fp16"  # the textbook's; the first measured one stands in for it
-FAST_TIERS = ("L2", "cache")
 
-
-def decode_sentences(roofline: Record, voice: Voice) -> list[str]:
-    """What bounds the points, their figures, the textbook, and what the record adds to it."""
-    answer = roofline["answers"]["decode"]
-    slopes = {ceiling["id"]: ceiling for ceiling in roofline["ceilings"]}
-    steps = [(dtype, s, step) for dtype, own in answer["dtypes"].items() for s, step in own["sequences"].items()]
-    said = []
-    if steps:
-        said += [
-            *bounds(steps, slopes, answer["launch_floor_s"], voice),
-            figures(steps, voice),
-            *peak(answer, voice),
-            tiers(steps, voice),
-            textbook(steps, answer, voice),
-            *over_copy(steps, answer["copy_bytes_per_s"], voice),
-            *ladder(answer["dtypes"], voice),
-            *falls(answer["dtypes"], voice),
+def decode_sentences(book: Book, voice: Quoting) -> list[Sentence]:
+    """Verdict, time and rate, the textbook, memory's size, the graph; only what the records hold."""
+    answer = book.roofline["answers"]["decode"]
+    steps = [(dtype, s, each) for dtype, own in answer["dtypes"].items() for s, each in own["sequences"].items()]
+    lacking = missing(book, voice, "decode")
+    large = [Sentence(memory_sized(book, voice, name, answer), 1) for name in list(answer["large"])[:1]]
+    if not steps:
+        fills = [voice.say(f"decode.fill.{key}") for key in ("none", "what", "textbook")]
+        return [
+            Sentence(voice.say("decode.verdict.none"), MUST),
+            *large,
+            *lacking,
+            *(Sentence(text, FILL) for text in fills),
         ]
-    said += [large(step, answer, voice) for step in answer["large"].values()]
-    return said or [voice.say("decode.none")]
-
-
-def bounds(steps: list[Step], slopes: Record, floor: float | None, voice: Voice) -> list[str]:
-    """On which slope the points lie, or that the launch keeps them off every slope."""
-    bound = {bound_of(step) for _, _, step in steps}
-    if bound == {"launch"} and floor is not None:
-        return [voice.say("decode.all.launch", count=len(steps), floor=floor)]
-    if len(bound) == 1 and not bound & {"launch", "beaten", None}:
-        return [_alike(steps, slopes, voice)]
-    items = [_bounded(each, steps, voice) for each in dict.fromkeys(bound_of(step) for _, _, step in steps)]
-    said = [voice.say("decode.mixed", count=len(steps), items=voice.listed(items))]
-    if "launch" in bound and floor is not None:
-        said.append(voice.say("decode.mixed_floor", floor=floor))
-    return said
-
-
-def _alike(steps: list[Step], slopes: Record, voice: Voice) -> str:
-    """All points have one bound that is no launch: how much of it they reach."""
-    bound, fraction = steps[0][2]["bound_by"], ends(steps, "fraction_of_attainable")
-    slope = slopes.get(steps[0][2]["memory_ceiling"])
-    if bound == "compute" or slope is None:
-        return voice.say("decode.all.compute", count=len(steps), fraction=fraction)
-    key = "decode.all.memory" if slope["tier"] == bound else "decode.all.unmeasured"
-    tier = voice.say(f"bound.{bound}")
-    return voice.say(key, count=len(steps), fraction=fraction, slope=slope_name(slope, voice), tier=tier)
+    return [
+        Sentence(verdict(book, voice, steps), MUST),
+        Sentence(time(book, voice, steps, answer), MUST),
+        Sentence(rate(book, voice, steps, answer), MUST),
+        *[Sentence(text, 1) for text in regimes(book, voice, steps)],
+        *[Sentence(text, 2) for text in textbook(book, voice, steps, answer)],
+        *large,
+        *[Sentence(text, 3) for text in graph(book, voice, answer["dtypes"])],
+        *[Sentence(text, 4) for text in tiers(book, voice, steps)],
+        *lacking,
+        *[Sentence(voice.say(f"decode.fill.{key}"), FILL) for key in ("what", "launch", "textbook")],
+    ]  # fmt: skip
 
 
 def bound_of(step: Record) -> str | None:
-    """What bounds a step; "beaten" where it is faster than its roof, so that the roof cannot be what bounds it."""
+    """What limits a step; "beaten" where it is faster than its roof, so that the roof cannot be what limits it."""
     return "beaten" if step["above_roof"] else step["bound_by"]
 
 
-def _bounded(bound: str | None, steps: list[Step], voice: Voice) -> str:
-    own = [step for step in steps if bound_of(step[2]) == bound]
-    if bound == "beaten":
-        fraction = ends(own, "fraction_of_attainable")
-        return voice.say("decode.mixed_beaten", count=len(own), where=where(own, voice), fraction=fraction)
-    if bound is None:
-        return voice.say("decode.mixed_unknown", count=len(own), where=where(own, voice))
-    named = voice.say(f"bound.{bound}")
-    return voice.say("decode.mixed_item", count=len(own), bound=named, where=where(own, voice))
+def verdict(book: Book, voice: Quoting, steps: list[Step]) -> str:
+    """What limits the steps, where that is one thing; and whether they are at that roof or only nearest to it."""
+    bounds = {bound_of(step) for _, _, step in steps}
+    if "beaten" in bounds:
+        return voice.say("decode.verdict.beaten")
+    if None in bounds:
+        return voice.say("decode.verdict.unjudged")
+    if len(bounds) > 1:
+        return voice.say("decode.verdict.several")
+    bound = str(next(iter(bounds)))
+    where = "at" if min(step["fraction_of_attainable"] for _, _, step in steps) >= AT_ITS_ROOF else "below"
+    if bound not in MEMORY:
+        return voice.say(f"decode.verdict.{bound}.{where}")
+    slope = {c["id"]: c["tier"] for c in book.roofline["ceilings"]}.get(steps[0][2]["memory_ceiling"], bound)
+    kind = "memory" if slope == bound else "beside"  # a cache whose own slope was not measured
+    return voice.say(f"decode.verdict.{kind}.{where}", bound=voice.say(f"bound.{bound}"), tier=slope)
 
 
-def figures(steps: list[Step], voice: Voice) -> str:
-    """Latency, intensity, rate and share of the peak of each dtype over all its S."""
-    lengths = voice.listed(list(dict.fromkeys(s for _, s, _ in steps)))
-    items = []
-    for dtype in dict.fromkeys(dtype for dtype, _, _ in steps):
-        own = [step for step in steps if step[0] == dtype]
-        known = all(step["fraction_of_peak"] is not None for _, _, step in own)
-        given = {
-            "dtype": dtype.replace("_", " "),
-            "latency": ends(own, "median_s"),
-            "intensity": ends(own, "intensity"),
-            "rate": ends(own, "achieved_flop_per_s"),
-        }
-        if known:
-            items.append(voice.say("decode.step", share=ends(own, "fraction_of_peak"), **given))
-        else:
-            items.append(voice.say("decode.step_alone", **given))
-    return voice.say("decode.steps", lengths=lengths, items="; ".join(items))
+def key(step: Step, field: str) -> tuple[str, ...]:
+    """Where a field of a step stands."""
+    return (*ROOT, step[0], "sequences", step[1], field)
 
 
-def peak(answer: Record, voice: Voice) -> list[str]:
-    """Which measured peak the shares refer to."""
-    if answer["peak_flop_per_s"] is None:
-        return []
-    named = voice.say(f"decode.peak.{answer['side']}")
-    return [voice.say("decode.peak", peak=named, rate=answer["peak_flop_per_s"])]
+def ends(book: Book, steps: list[Step], field: str) -> Ends | None:
+    """The smallest and the largest of a field over steps."""
+    return book.ends(key(step, field) for step in steps)
 
 
-def tiers(steps: list[Step], voice: Voice) -> str:
-    """Which memory serves K and V, and how large they are."""
-    items = []
-    for tier in dict.fromkeys(step["tier"] for _, _, step in steps):
-        own = [step for step in steps if step[2]["tier"] == tier]
-        named = voice.say(f"bound.{tier}")
-        items.append(voice.say("decode.tier", tier=named, size=ends(own, "working_set_bytes")))
-    return voice.say("decode.tiers", items=voice.listed(items))
+def lengths(book: Book, steps: list[Step]) -> Ends | None:
+    """The smallest and the largest S, by the points themselves."""
+    return book.ends(("points", step["id"], "sequence") for _, _, step in steps)
 
 
-def textbook(steps: list[Step], answer: Record, voice: Voice) -> str:
-    """Whether the shares lie below, inside or above the textbook's range, and so whether the data agree with it."""
-    expected = (answer["textbook_low"], answer["textbook_high"])
-    verdicts = [step["textbook"] for _, _, step in steps]
+def names(voice: Quoting, steps: list[Step]) -> str:
+    """The formats of some steps in words."""
+    return voice.listed([named_format(voice, name) for name in dict.fromkeys(dtype for dtype, _, _ in steps)])
+
+
+def host(steps: list[Step], side: str) -> str:
+    """Whether the figures of some steps hang on the host, so that they carry two digits."""
+    return "host" if side == "cpu" or any(bound_of(step) == "launch" for _, _, step in steps) else "device"
+
+
+def time(book: Book, voice: Quoting, steps: list[Step], answer: Record) -> str:
+    """How long a step takes over its S, beside an empty launch as its programs found it."""
+    kind = host(steps, answer["side"])
+    given = {"lengths": lengths(book, steps), "names": names(voice, steps), "time": ends(book, steps, "median_s")}
+    floors = book.ends(("points", step["id"], "launch_floor_s") for _, _, step in steps)
+    said = voice.say(f"decode.time.{kind}", **given)
+    return said + (voice.say(f"decode.floor.{answer['side']}", floor=floors) if floors else "") + "."
+
+
+def rate(book: Book, voice: Quoting, steps: list[Step], answer: Record) -> str:
+    """What that is in FLOP/s, and as a share of the measured peak."""
+    kind, share = host(steps, answer["side"]), ends(book, steps, "fraction_of_peak")
+    given = {"rate": ends(book, steps, "achieved_flop_per_s"), "intensity": ends(book, steps, "intensity")}
+    if share is None:
+        return voice.say(f"decode.rate.{kind}", **given)
+    return voice.say(f"decode.rate.share.{kind}", share=share, peak=voice.say(f"decode.peak.{answer['side']}"),
+                     peak_rate=book.need("answers", "decode", "peak_flop_per_s"), **given)  # fmt: skip
+
+
+def expected(book: Book) -> Ends:
+    """The textbook's range."""
+    return book.need("answers", "decode", "textbook_low"), book.need("answers", "decode", "textbook_high")
+
+
+def textbook(book: Book, voice: Quoting, steps: list[Step], answer: Record) -> list[str]:
+    """Whether the shares lie below, inside or above the textbook's range, which speaks of a step that memory limits."""
+    verdicts = {step["textbook"] for _, _, step in steps}
     if answer["side"] == "cpu":
-        return voice.say("decode.textbook.cpu", range=expected)
+        return [voice.say("decode.textbook.cpu", range=expected(book))]
     if None in verdicts:
-        return voice.say("decode.textbook.no_peak", range=expected)
-    inside = verdicts.count("inside")
-    verdict = "agree" if inside == len(verdicts) else "partly" if inside else "contradict"
-    launch = all(bound_of(step) == "launch" for _, _, step in steps) and set(verdicts) == {"below"}
-    hbm = sum(step["textbook"] == "inside" and bound_of(step) == "HBM" for _, _, step in steps)
-    why = voice.say("decode.textbook.launch") if launch else ""
-    if hbm < inside:
-        why = voice.say("decode.textbook.not_hbm", inside=inside, hbm=hbm)
-    return voice.say(
-        "decode.textbook",
-        range=expected,
-        total=len(verdicts),
-        below=verdicts.count("below"),
-        inside=inside,
-        above=verdicts.count("above"),
-        verdict=voice.say(f"decode.textbook.{verdict}"),
-        why=why,
-    )
+        return [voice.say("decode.textbook.no_peak", range=expected(book))]
+    where = next(iter(verdicts)) if len(verdicts) == 1 else "across"
+    launch = all(bound_of(step) == "launch" for _, _, step in steps) and where == "below"
+    return [voice.say(f"decode.textbook.{'launch' if launch else where}", range=expected(book))]
 
 
-def over_copy(steps: list[Step], copy: float | None, voice: Voice) -> list[str]:
-    """Points that move more bytes than the copy slope allows, and why that is no contradiction."""
-    over = [step for step in steps if (step[2]["fraction_of_copy"] or 0) > 1]
+def regimes(book: Book, voice: Quoting, steps: list[Step]) -> list[str]:
+    """Which steps are limited by what, where it is not one thing; and how far some beat their roof."""
+    bounds = list(dict.fromkeys(bound_of(step) for _, _, step in steps))
     said = []
-    for fast in (True, False):
-        own = [step for step in over if (step[2]["tier"] in FAST_TIERS) == fast]
-        if own and copy is not None:
-            best = max((step for _, _, step in own), key=lambda step: step["achieved_bytes_per_s"])
-            tier = voice.say(f"bound.{best['tier']}")
-            said.append(
-                voice.say(
-                    "decode.over_copy",
-                    where=where(own, voice),
-                    rate=best["achieved_bytes_per_s"],
-                    ratio=best["fraction_of_copy"],
-                    copy=copy,
-                    why=voice.say(f"decode.over_copy.{'fast' if fast else 'main'}", tier=tier),
-                )
-            )
+    if len(bounds) > 1:
+        items = [voice.say("decode.regime", bound=voice.say(f"bound.{each}"), names=names(voice, own), lengths=lengths(book, own))
+                 for each in bounds if each not in ("beaten", None)
+                 for own in [[step for step in steps if bound_of(step[2]) == each]]]  # fmt: skip
+        said += [voice.say("decode.regimes", items="; ".join(items))] if items else []
+    beaten = [step for step in steps if bound_of(step[2]) == "beaten"]
+    if beaten:
+        said.append(voice.say("decode.beaten", names=names(voice, beaten), lengths=lengths(book, beaten),
+                              fraction=ends(book, beaten, "fraction_of_attainable")))  # fmt: skip
     return said
 
 
-def ladder(dtypes: Record, voice: Voice) -> list[str]:
-    """The same step taken in the other ways of launching, beside the lab's point."""
-    dtype = LADDER_DTYPE if LADDER_DTYPE in dtypes else next(iter(dtypes))
-    own = dtypes[dtype]
-    if not own["ladder"]:
-        return []
-    length, lab = list(own["sequences"].items())[-1]
-    items = [
-        voice.say(
-            "decode.rung",
-            median=rung["median_s"],
-            ratio=rung["time_over_lab"],
-            name=rung_name(rung, voice),
-        )
-        for rung in own["ladder"]
-        if rung["cache"] != "cold"  # the tables of the report have all of them
+def memory_sized(book: Book, voice: Quoting, name: str, answer: Record) -> str:
+    """A cache sized by a memory tier, taken the fastest way: the step the textbook speaks of."""
+    own, at = answer["large"][name], ("answers", "decode", "large", name)
+    given = {"size": book.need(*at, "working_set_bytes"), "dtype": named_format(voice, own["dtype"]), "tier": own["tier"],
+             "time": book.need(*at, "median_s"), "rate": book.need(*at, "achieved_bytes_per_s")}  # fmt: skip
+    said = voice.say("decode.large", **given)
+    if own["bound_by"] == own["tier"] and own["fraction_of_attainable"] is not None:
+        said += voice.say("decode.large.slope", tier=own["tier"], fraction=book.need(*at, "fraction_of_attainable"))
+    if own["fraction_of_peak"] is not None and answer["side"] == "gpu":
+        said += voice.say(f"decode.large.{own['textbook']}", share=book.need(*at, "fraction_of_peak"))
+    return said + "."
+
+
+def graph(book: Book, voice: Quoting, dtypes: Record) -> list[str]:
+    """The longest step replayed in a CUDA graph, beside the same step from Python."""
+    dtype = next((name for name in LEADING if name in dtypes), next(iter(dtypes)))
+    length, lab = list(dtypes[dtype]["sequences"].items())[-1]
+    rungs = [
+        r
+        for r in dtypes[dtype]["ladder"]
+        if (r["launch"], r["timing"], r["cache"]) == ("graph", "graph", "warm")
+        and r["implementation"] == lab["implementation"]
     ]
+    if not rungs or lab["launch"] != "python" or bound_of(lab) != "launch":
+        return []
+    return [voice.say("decode.graph", length=book.need("points", lab["id"], "sequence"), dtype=named_format(voice, dtype),
+                      graph=book.need("points", rungs[0]["id"], "median_s"),
+                      python=book.need(*ROOT, dtype, "sequences", length, "median_s"))]  # fmt: skip
+
+
+def tiers(book: Book, voice: Quoting, steps: list[Step]) -> list[str]:
+    """Which memory serves K and V, and how large they are."""
+    if len({step["tier"] for _, _, step in steps}) > 1 or steps[0][2]["tier"] is None:
+        return []
     return [
         voice.say(
-            "decode.ladder",
-            length=length,
-            dtype=dtype.replace("_", " "),
-            lab=lab["median_s"],
-            name=implementation_name(lab["implementation"], voice),
-            items="; ".join(items),
+            "decode.tier", tier=voice.say(f"bound.{steps[0][2]['tier']}"), size=ends(book, steps, "working_set_bytes")
         )
     ]
-
-
-def rung_name(rung: Record, voice: Voice) -> str:
-    """One way of taking a step, in words: what computes it, who launches it, whether its cache was cold."""
-    name = implementation_name(rung["implementation"], voice)
-    if rung["launch"] == "graph":
-        name = voice.say("rung.graph" if rung["timing"] == "graph" else "rung.graph_each", name=name)
-    elif rung["timing"] == "blocks":
-        name = voice.say("rung.back_to_back", name=name)
-    return voice.say("rung.cold", name=name) if rung["cache"] == "cold" else name
-
-
-def implementation_name(implementation: str, voice: Voice) -> str:
-    """The implementation in words; one without a word by its own name."""
-    key = f"rung.{implementation}"
-    return voice.say(key) if key in texts() else implementation
-
-
-def falls(dtypes: Record, voice: Voice) -> list[str]:
-    """Where a longer cache took less time, and whether that lies within the noise."""
-    said = []
-    for noise, kind in ((True, "noise"), (False, "real"), (None, "programs")):
-        items = [
-            voice.say("decode.fall", dtype=dtype.replace("_", " "), before=before, after=after,
-                 shorter=first["median_s"], longer=second["median_s"])
-            for dtype, own in dtypes.items()
-            for (before, first), (after, second) in pairwise(own["sequences"].items())
-            if own["falls_within_spread"] is noise and first["median_s"] >= second["median_s"]
-        ]  # fmt: skip
-        if items:
-            why = voice.say(f"decode.falls.{kind}")
-            said.append(voice.say("decode.falls", items="; ".join(items), why=why))
-    return said
-
-
-def large(own: Record, answer: Record, voice: Voice) -> str:
-    """A cache sized by a memory tier, taken the fastest way: the point the textbook speaks of."""
-    share = ""
-    if own["fraction_of_peak"] is not None and answer["side"] == "gpu":
-        share = voice.say("decode.large.share", share=own["fraction_of_peak"],
-                     verdict=voice.say(f"decode.large.{own['textbook']}"),
-                     range=(answer["textbook_low"], answer["textbook_high"]))  # fmt: skip
-    return voice.say(
-        "decode.large" if own["bound_by"] else "decode.large.unjudged",
-        size=own["working_set_bytes"],
-        dtype=own["dtype"].replace("_", " "),
-        name=rung_name(own, voice),
-        tier=voice.say(f"bound.{own['tier']}"),
-        median=own["median_s"],
-        rate=own["achieved_bytes_per_s"],
-        fraction=own["fraction_of_attainable"],
-        bound=voice.say(f"bound.{own['bound_by']}") if own["bound_by"] else "",
-        share=share,
-    )
-
-
-def where(steps: list[Step], voice: Voice) -> str:
-    """Dtypes and S: 'fp16 at S = 512 and 1024'."""
-    lengths: dict[str, list[str]] = {}
-    for dtype, s, _ in steps:
-        lengths.setdefault(dtype, []).append(s)
-    items = [voice.say("decode.where", dtype=dtype.replace("_", " "), lengths=voice.listed(own))
-             for dtype, own in lengths.items()]  # fmt: skip
-    return "; ".join(items)
-
-
-def slope_name(ceiling: Record, voice: Voice) -> str:
-    """A memory slope in words; one of an unknown pattern by its label."""
-    key = f"chart.slope.{ceiling['pattern']}"
-    return voice.say(key, tier=ceiling["tier"]) if key in texts() else str(ceiling["label"])
-
-
-def ends(steps: list[Step], field: str) -> tuple[float, float]:
-    """The smallest and the largest value of a field."""
-    values = [step[field] for _, _, step in steps]
-    return min(values), max(values)

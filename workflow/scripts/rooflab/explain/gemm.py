@@ -1,149 +1,158 @@
-"""Paragraph 1: where the matrix products land, what that says about the diagnosis, and how the vendor's peak compares."""
+"""Paragraph 1: where the matrix products land, whether that confirms the diagnosis, and what the gap to the data sheet is."""
 
-from typing import Any
-
+from rooflab.explain.compose import FILL, MUST, Sentence
+from rooflab.explain.figures import Book, Ends, Figure, Quoting
+from rooflab.explain.holes import missing
 from rooflab.look.catalogue import texts
-from rooflab.look.voice import Voice
+from rooflab.look.style import Record, named_format
 
-Record = dict[str, Any]
-
-NEAR = (0.1, 0.2)  # the lab's question: within 10 or 20 % of the ceiling
+ON, NEAR = 0.9, 0.8  # of a ceiling: the lab's question is whether products come within 10 or 20 % of it
 HOLDS = 0.95  # of the burst: what is left under load, from where the difference is worth a sentence
+LAB_FORMATS = ("fp8_e4m3", "bf16", "fp16", "fp32")  # those that the sentences count up, where they were measured
+SPLIT_FORMATS = (
+    "bf16",
+    "fp16",
+    "fp8_e4m3",
+    "fp32",
+)  # whose gap to the data sheet is taken apart: the first with a clock
+POWER_CAP = "sw_power_cap"
+ROOT = ("answers", "gemm", "dtypes")
 
 
-def gemm_sentences(roofline: Record, voice: Voice) -> list[str]:
-    """Verdict, diagnosis, points, vendor, load; only what the answer holds."""
-    answer = roofline["answers"]["gemm"]
-    dtypes = {name.replace("_", " "): own for name, own in answer["dtypes"].items()}
+def gemm_sentences(book: Book, voice: Quoting) -> list[Sentence]:
+    """Verdict, rates, diagnosis, data sheet, clock and use, load; only what the records hold."""
+    answer = book.roofline["answers"]["gemm"]
+    dtypes = chosen(answer["dtypes"])
     library = "cuBLAS" if answer["side"] == "gpu" else "BLAS"
+    lacking = missing(book, voice, "gemm")
     if not dtypes:
-        return [voice.say("gemm.none", library=library)]
-    known = {name: own for name, own in dtypes.items() if own["fraction_of_ceiling"] is not None}
-    return [
-        *(landing(known, library, voice) if known else []),
-        *diagnosis(known, answer, voice),
-        *[above(name, own, voice) for name, own in known.items() if own["above_roof"]],
-        "; ".join(point(name, own, voice) for name, own in dtypes.items()) + ".",
-        *vendor(dtypes, answer, voice),
-        *[trials(name, own, answer, voice) for name, own in dtypes.items() if is_short(own, answer)],
-        *[instructions(name, own, voice) for name, own in dtypes.items() if own["instructions_flop_per_s"]],
-        *load(dtypes, voice),
-        *throttled(dtypes, voice),
-    ]
-
-
-def landing(known: Record, library: str, voice: Voice) -> list[str]:
-    """Whether the points lie on their ceilings, within 10 or 20 % of them, or which do not."""
-    shares = {name: own["fraction_of_ceiling"] for name, own in known.items()}
-    low, high = min(shares, key=lambda n: shares[n]), max(shares, key=lambda n: shares[n])
-    far = [name for name in shares if shares[name] < 1 - NEAR[-1]]
-    if far:
-        items = [voice.say("gemm.far_item", name=name, fraction=shares[name]) for name in far]
+        fills = [voice.say(f"gemm.fill.{key}") for key in ("none", "ceiling", "vendor")]
         return [
-            voice.say(
-                "gemm.far",
-                library=library,
-                count=len(shares),
-                far_count=len(far),
-                far=voice.listed(items),
-                distance=NEAR[-1],
-            )
+            Sentence(voice.say("gemm.verdict.none", library=library), MUST),
+            *lacking,
+            *(Sentence(text, FILL) for text in fills),
         ]
-    distance = next((d for d in NEAR if 1 - d <= shares[low] and shares[high] <= 1 + d), None)
-    if distance is None:
-        return []
-    alike = voice.number(shares[low], "percent") == voice.number(shares[high], "percent")
-    return [
-        voice.say(
-            "gemm.near.one" if len(shares) == 1 else "gemm.near.alike" if alike else "gemm.near",
-            library=library,
-            count=len(shares),
-            distance=distance,
-            low=shares[low],
-            low_name=low,
-            high=shares[high],
-            high_name=high,
-        )
+    known = {name: own for name, own in dtypes.items() if own["fraction_of_ceiling"] is not None}
+    said = [
+        Sentence(verdict(known, voice), MUST),
+        Sentence(reach(book, voice, dtypes, known, library), MUST),
+        *[Sentence(text, 2) for text in diagnosis(book, voice, known, answer)],
+        *[Sentence(text, 1) for text in vendor(book, voice, dtypes, answer)],
+        *[Sentence(text, 1) for text in short(book, voice, dtypes, answer)],
+        *[Sentence(text, 1) for text in split(book, voice, dtypes)],
+        *lacking,
+        *[Sentence(text, 3) for text in throttled(voice, dtypes)],
+        *[Sentence(text, 4) for text in load(book, voice, dtypes)],
     ]
+    wanting = [*("ceiling", "vendor"), *(["none"] if len(known) < len(dtypes) else [])]
+    return said + [Sentence(voice.say(f"gemm.fill.{key}"), FILL) for key in wanting]
 
 
-def diagnosis(known: Record, answer: Record, voice: Voice) -> list[str]:
-    """Whether the clock confirms what the roofline says bounds the points; a ceiling that the lab doubts proves nothing."""
-    judged = {
-        name: own
-        for name, own in known.items()
-        if own["fraction_of_attainable"] is not None and not is_short(own, answer)
-    }
-    short = {name: own for name, own in judged.items() if own["fraction_of_attainable"] < 1 - NEAR[-1]}
-    reached = {name: own for name, own in judged.items() if name not in short}
-    said = []
-    if reached and len(reached) == len(known) and all(is_right_of_ridge(own) for own in reached.values()):
-        key = "gemm.agrees.one" if len(reached) == 1 else "gemm.agrees"
-        return [voice.say(key, intensity=ends(reached, "intensity"),
-                               ridge=ends(reached, "ridge_intensity"))]  # fmt: skip
-    for key, own in (("gemm.reached", reached), ("gemm.falls_short", short)):
-        said += [_diagnosed(key, own, bound, voice) for bound in dict.fromkeys(o["bound_by"] for o in own.values())]
-    return said
+def chosen(dtypes: Record) -> Record:
+    """The lab's formats where they were measured, else all of them."""
+    lab = {name: dtypes[name] for name in LAB_FORMATS if name in dtypes}
+    return lab or dtypes
 
 
-def _diagnosed(key: str, dtypes: Record, bound: str, voice: Voice) -> str:
-    own = {name: each for name, each in dtypes.items() if each["bound_by"] == bound}
-    low, high = ends(own, "fraction_of_attainable")
-    return voice.say(
-        key,
-        intensity=ends(own, "intensity"),
-        bound=voice.say(f"bound.{bound}"),
-        names=voice.listed(list(own)),
-        fraction=(low, high),
-        high=high,
-    )
+def names(voice: Quoting, formats: list[str]) -> str:
+    """Formats in words, as a list."""
+    return voice.listed([named_format(voice, name) for name in formats])
 
 
-def is_right_of_ridge(own: Record) -> bool:
-    """Whether a product is bound by compute and stands where the roofline has gone flat."""
-    ridge = own["ridge_intensity"]
-    return own["bound_by"] == "compute" and ridge is not None and own["intensity"] > ridge
+def figure(book: Book, name: str, field: str) -> Figure:
+    """A figure of one format's answer."""
+    return book.need(*ROOT, name, field)
 
 
-def above(name: str, own: Record, voice: Voice) -> str:
-    """Says of a point above its roof what follows: that the ceiling is higher than was measured."""
-    return voice.say("gemm.above", name=name, fraction=own["fraction_of_ceiling"],
-                          achieved=own["achieved_flop_per_s"])  # fmt: skip
+def ends(book: Book, formats: list[str], field: str) -> Ends | None:
+    """The smallest and the largest of a field over formats."""
+    return book.ends((*ROOT, name, field) for name in formats)
 
 
-def point(name: str, own: Record, voice: Voice) -> str:
-    """One dtype's rate beside its ceiling."""
-    given = {"name": name, "n": own["n"], "achieved": own["achieved_flop_per_s"]}
-    if own["fraction_of_ceiling"] is None:
-        return voice.say("gemm.point_alone", **given)
-    return voice.say("gemm.point", fraction=own["fraction_of_ceiling"],
-                          ceiling=own["ceiling_flop_per_s"], **given)  # fmt: skip
+def verdict(known: Record, voice: Quoting) -> str:
+    """Whether the products lie on their ceilings; a point above one means that a measurement is wrong."""
+    if not known:
+        return voice.say("gemm.verdict.unjudged")
+    if any(own["above_roof"] for own in known.values()):
+        return voice.say("gemm.verdict.above")
+    low = min(own["fraction_of_ceiling"] for own in known.values())
+    key = "on" if low >= ON else "near" if low >= NEAR else "far"
+    return voice.say(f"gemm.verdict.{key}{'.one' if len(known) == 1 else ''}")
 
 
-def vendor(dtypes: Record, answer: Record, voice: Voice) -> list[str]:
-    """The bursts beside the vendor's dense peaks, and where they lie in the range the lab expects."""
-    shares = {name: own["burst_fraction_of_vendor"] for name, own in dtypes.items()}
-    known = {name: share for name, share in shares.items() if share is not None}
+def reach(book: Book, voice: Quoting, dtypes: Record, known: Record, library: str) -> str:
+    """How much of its ceiling each product reaches, with both rates."""
+    judged = list(known)
+    size = ends(book, judged or list(dtypes), "n")
+    if not known:
+        items = [
+            voice.say("gemm.rate", rate=figure(book, n, "achieved_flop_per_s"), name=named_format(voice, n))
+            for n in dtypes
+        ]
+        return voice.say("gemm.rates", n=size, library=library, items=voice.listed(items))
+    pairs = {n: (figure(book, n, "achieved_flop_per_s"), figure(book, n, "ceiling_flop_per_s")) for n in judged}
+    items = [voice.say("gemm.item", rate=voice.beside(*pairs[n], "flop_per_s"), ceiling=pairs[n][1], name=named_format(voice, n))
+             for n in judged]  # fmt: skip
+    share = {name: known[name]["fraction_of_ceiling"] for name in judged}
+    low, high = min(judged, key=lambda n: share[n]), max(judged, key=lambda n: share[n])
+    given = {"n": size, "library": library, "items": voice.listed(items), "low": figure(book, low, "fraction_of_ceiling"),
+             "high": figure(book, high, "fraction_of_ceiling"), "low_name": named_format(voice, low),
+             "high_name": named_format(voice, high)}  # fmt: skip
+    alike = voice.alike(share[low], share[high], "percent")
+    return voice.say("gemm.reach.alike" if alike else "gemm.reach", **given)
+
+
+def diagnosis(book: Book, voice: Quoting, known: Record, answer: Record) -> list[str]:
+    """Whether the clock confirms what the roofline says limits the products; where the lab doubts a ceiling, nothing."""
+    judged = [n for n, own in known.items() if own["fraction_of_attainable"] is not None and not is_short(own, answer)]
+    if not judged or any(known[name]["above_roof"] for name in judged):
+        return []
+    reached = [name for name in judged if known[name]["fraction_of_attainable"] >= NEAR]
+    right = all(known[n]["bound_by"] == "compute" and known[n]["ridge_intensity"] is not None
+                and known[n]["intensity"] > known[n]["ridge_intensity"] for n in judged)  # fmt: skip
+    if len(reached) == len(known) and right:
+        key = "gemm.confirmed.one" if len(reached) == 1 else "gemm.confirmed"
+        return [
+            voice.say(key, intensity=ends(book, reached, "intensity"), ridge=ends(book, reached, "ridge_intensity"))
+        ]
+    far = [name for name in judged if name not in reached]
+    if not far:
+        return []
+    bounds = [voice.say(f"bound.{each}") for each in dict.fromkeys(known[name]["bound_by"] for name in far)]
+    return [voice.say("gemm.unconfirmed", names=names(voice, far), bounds=voice.listed(bounds),
+                      share=ends(book, far, "fraction_of_attainable"))]  # fmt: skip
+
+
+def vendor(book: Book, voice: Quoting, dtypes: Record, answer: Record) -> list[str]:
+    """The ceilings beside the vendor's dense figures, and which lie outside the range that is expected."""
+    ceilings = {c["id"]: c for c in book.roofline["ceilings"]}
+    share = {n: (ceilings.get(own["ceiling"]) or {}).get("fraction_of_vendor") for n, own in dtypes.items()}
+    known = [name for name in dtypes if share[name] is not None]
     low, high = answer["expected_low"], answer["expected_high"]
     said = []
     if known:
-        items = [voice.say("gemm.vendor_item", name=name, fraction=share,
-                                vendor=dtypes[name]["vendor_flop_per_s"]) for name, share in known.items()]  # fmt: skip
-        below, over = sum(s < low for s in known.values()), sum(s > high for s in known.values())
-        said.append(voice.say("gemm.vendor", items=voice.listed(items),
-                                   expected=(low, high), inside=len(known) - below - over, below=below,
-                                   above=over))  # fmt: skip
+        outside = [name for name in known if not low <= share[name] <= high]
+        where = ".all" if len(outside) == len(known) else ".outside" if outside else ".one" if len(known) == 1 else ""
+        key = f"gemm.vendor{where}"
+        said.append(voice.say(key, share=book.ends(("ceilings", dtypes[n]["ceiling"], "fraction_of_vendor") for n in known),
+                              expected=(book.need("answers", "gemm", "expected_low"), book.need("answers", "gemm", "expected_high")),
+                              names=names(voice, outside) if outside else ""))  # fmt: skip
     unknown = [name for name in dtypes if name not in known]
-    if unknown:
-        names = voice.listed(unknown)
-        said.append(voice.say("gemm.no_vendor", names=names, count=len(unknown)))
-    return said
+    return said + ([voice.say("gemm.vendor.unknown", names=names(voice, unknown))] if unknown else [])
 
 
-def instructions(name: str, own: Record, voice: Voice) -> str:
-    """The product beside what the CUDA cores issue when nothing has to be fetched."""
-    return voice.say("gemm.instructions", name=name, fraction=own["burst_fraction_of_instructions"],
-                rate=own["instructions_flop_per_s"])  # fmt: skip
+def split(book: Book, voice: Quoting, dtypes: Record) -> list[str]:
+    """The gap to the data sheet in two factors, for one format whose clock inside the burst was measured."""
+    ceilings = {c["id"]: c for c in book.roofline["ceilings"]}
+    for name in (n for n in SPLIT_FORMATS if n in dtypes and dtypes[n]["ceiling"]):
+        ceiling = ceilings[dtypes[name]["ceiling"]]
+        clock, use = ceiling.get("clock") or {}, ceiling.get("use") or {}
+        if clock.get("factor") is not None and use.get("of_issue_rate") is not None:
+            at = ("ceilings", ceiling["id"])
+            key = "gemm.split.capped" if ceiling["power_capped"] and clock["factor"] < 1 else "gemm.split"
+            return [voice.say(key, name=named_format(voice, name), clock=book.need(*at, "clock", "measured_hz"),
+                              vendor=book.need(*at, "clock", "vendor_hz"), use=book.need(*at, "use", "of_issue_rate"))]  # fmt: skip
+    return []
 
 
 def is_short(own: Record, answer: Record) -> bool:
@@ -152,93 +161,59 @@ def is_short(own: Record, answer: Record) -> bool:
     return share is not None and share < answer["investigate_below"]
 
 
-def trials(name: str, own: Record, answer: Record, voice: Voice) -> str:
-    """What was tried on a product far below the vendor's peak, and whether anything helped."""
-    limit, tried = answer["investigate_below"], own["investigations"]
-    if not tried:
-        return voice.say("gemm.not_investigated", name=name, limit=limit)
-    items = [trial(each, voice) for each in tried]
-    reached = sum((each["fraction_of_vendor"] or 0) >= limit for each in tried)
-    return voice.say("gemm.investigated", name=name, limit=limit, count=len(tried), reached=reached,
-                          items="; ".join(items))  # fmt: skip
-
-
-def trial(tried: Record, voice: Voice) -> str:
-    """One thing that was tried, and the rate it reached, or why it could not be."""
-    what = voice.say(f"gemm.trial.{tried['name']}", n=tried["n"], implementation=tried["implementation"])
-    if tried["flop_per_s"] is None:
-        return voice.say("gemm.trial.refused", what=what, reason=voice.reason(tried["refused"]))
-    given = {"rate": tried["flop_per_s"], "fraction": tried["fraction_of_vendor"]}
-    return voice.say("gemm.trial.reached", what=what, **given)
-
-
-def load(dtypes: Record, voice: Voice) -> list[str]:
-    """How much of the burst seconds of load leave, and what the driver said of it, for dtypes of like fate together."""
-    known = {name: own for name, own in dtypes.items() if own["sustained_fraction_of_burst"] is not None}
-    holds = {name: own for name, own in known.items() if own["sustained_fraction_of_burst"] >= HOLDS}
-    drops = {name: own for name, own in known.items() if name not in holds}
+def short(book: Book, voice: Quoting, dtypes: Record, answer: Record) -> list[str]:
+    """What was tried on a product far below the vendor's figure, and what rate it gave."""
     said = []
-    for reasons in dict.fromkeys(_reasons(own, "sustained") for own in drops.values()):
-        said.append(_drop({n: own for n, own in drops.items() if _reasons(own, "sustained") == reasons}, reasons,
-                          voice))  # fmt: skip
-    if holds:
-        said.append(voice.say("gemm.holds", names=voice.listed(list(holds)),
-                                   low=ends(holds, "sustained_fraction_of_burst")[0]))  # fmt: skip
+    limit = book.need("answers", "gemm", "investigate_below")
+    for name in (n for n, own in dtypes.items() if is_short(own, answer)):
+        tried = dtypes[name]["investigations"]
+        items = [trial(book, voice, name, index, each) for index, each in enumerate(tried)]
+        given = {"name": named_format(voice, name), "limit": limit}
+        said.append(
+            voice.say("gemm.short", items="; ".join(items), **given)
+            if items
+            else voice.say("gemm.short.untried", **given)
+        )
     return said
 
 
-def _drop(own: Record, reasons: tuple[str, ...] | None, voice: Voice) -> str:
-    why = "silent" if reasons is None else "named" if reasons else "none"
-    chips = [each["chip"] for each in own.values()]
-    facts = {"power": _range(chips, "sustained", "power_w"), "clock": _range(chips, "sustained", "sm_clock_hz"),
-             "burst_clock": _range(chips, "burst", "sm_clock_hz")}  # fmt: skip
-    state = "" if None in facts.values() else voice.say("gemm.drops.state", **facts)
-    return voice.say(
-        "gemm.drops",
-        names=voice.listed(list(own)),
-        fraction=ends(own, "sustained_fraction_of_burst"),
-        state=state,
-        why=voice.say(f"gemm.drops.{why}", reasons=named(reasons or (), voice)),
+def trial(book: Book, voice: Quoting, name: str, index: int, tried: Record) -> str:
+    """One thing that was tried: the rate it gave, or that it could not be tried."""
+    what = voice.say(f"gemm.trial.{tried['name']}")
+    rate = book.at(*ROOT, name, "investigations", str(index), "flop_per_s")
+    return (
+        voice.say("gemm.trial.refused", what=what)
+        if rate is None
+        else voice.say("gemm.trial.reached", what=what, rate=rate)
     )
 
 
-def throttled(dtypes: Record, voice: Voice) -> list[str]:
-    """Says so where the driver held the clock down already in the bursts, which are the ceilings."""
-    held = {name: own for name, own in dtypes.items() if _reasons(own, "burst")}
-    if not held:
-        return []
-    clock = _range([own["chip"] for own in held.values()], "burst", "sm_clock_hz")
-    reasons = tuple(dict.fromkeys(each for own in held.values() for each in _reasons(own, "burst") or ()))
-    return [
-        voice.say(
-            "gemm.throttled",
-            names=voice.listed(list(held)),
-            reasons=named(reasons, voice),
-            state=voice.say("gemm.throttled.state", clock=clock) if clock else "",
-            count=len(held),
-            total=len(dtypes),
-        )
-    ]
+def load(book: Book, voice: Quoting, dtypes: Record) -> list[str]:
+    """How much of the burst seconds of load leave, with the reasons that the driver named under that load."""
+    known = {n: own for n, own in dtypes.items() if own["sustained_fraction_of_burst"] is not None}
+    drops = [n for n, own in known.items() if own["sustained_fraction_of_burst"] < HOLDS]
+    if not drops:
+        return [voice.say("gemm.holds", share=ends(book, list(known), "sustained_fraction_of_burst"))] if known else []
+    given = {"names": names(voice, drops), "share": ends(book, drops, "sustained_fraction_of_burst")}
+    reasons = [reasons_of(dtypes[n], "sustained") for n in drops]
+    if all(reasons):
+        return [voice.say("gemm.drops.named", reasons=in_words(voice, [r for each in reasons for r in each]), **given)]
+    return [voice.say("gemm.drops", **given)]
 
 
-def named(reasons: tuple[str, ...], voice: Voice) -> str:
+def throttled(voice: Quoting, dtypes: Record) -> list[str]:
+    """Says so where the driver held the clock down already in the bursts; of a power cap the clock tells more."""
+    found = {n: [each for each in reasons_of(own, "burst") if each != POWER_CAP] for n, own in dtypes.items()}
+    held, reasons = [n for n in found if found[n]], [each for own in found.values() for each in own]
+    return [voice.say("gemm.throttled", names=names(voice, held), reasons=in_words(voice, reasons))] if held else []
+
+
+def reasons_of(own: Record, kind: str) -> list[str]:
+    """The driver's throttle reasons under one load; none where it is silent."""
+    return list(own["chip"][kind]["throttle_reasons"] or ())
+
+
+def in_words(voice: Quoting, reasons: list[str]) -> str:
     """The driver's throttle reasons in words; one without a word as the driver writes it."""
     keys = {each: f"throttle.{''.join(filter(str.isalnum, each)).lower()}" for each in reasons}
-    words = [voice.say(key) if key in texts() else each for each, key in keys.items()]
-    return voice.listed(words) if words else ""
-
-
-def ends(dtypes: Record, field: str) -> tuple[float, float]:
-    """The smallest and the largest value of a field."""
-    values = [own[field] for own in dtypes.values()]
-    return min(values), max(values)
-
-
-def _reasons(own: Record, kind: str) -> tuple[str, ...] | None:
-    reasons = own["chip"][kind]["throttle_reasons"]
-    return None if reasons is None else tuple(reasons)
-
-
-def _range(chips: list[Record], kind: str, field: str) -> tuple[float, float] | None:
-    values = [chip[kind][field] for chip in chips]
-    return None if None in values else (min(values), max(values))
+    return voice.listed([voice.say(key) if key in texts() else each for each, key in keys.items()])

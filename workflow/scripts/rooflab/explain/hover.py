@@ -41,7 +41,7 @@ def ceiling_mark(ceiling: Record, voice: Voice) -> Record:
 def floor_mark(floor: Record, voice: Voice) -> Record:
     """A launch floor: its time and the record it comes from."""
     launch = voice.say(f"chart.launch.{floor['launch']}.{floor['timing']}")
-    title = voice.say("chart.floor", floor=floor["median_s"], launch=launch).replace("\n", " ")
+    title = voice.say("report.floor", floor=floor["median_s"], launch=launch)
     return {"title": title, "facts": [fact(voice, "record", floor["file"])], "ladder": []}
 
 

@@ -18,7 +18,7 @@ HOW = (
 
 def page(document: Record) -> str:
     """The whole page: which card for which model first, then every step."""
-    lines = ["# What these models would do", "", HOW.format(margin=words.percent(document["margin"])), ""]
+    lines = ["# What these models would do", "", HOW.format(margin=words.exact_percent(document["margin"])), ""]
     lines += ["## Which card", "", *_best_table(document), "", *_aside(document["sessions"])]
     for model in document["models"]:
         lines += _section(model, [each for each in document["predictions"] if _is_of(each, model)])

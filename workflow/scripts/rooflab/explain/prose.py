@@ -1,66 +1,33 @@
-"""The interpretation, paragraph by paragraph: chooses the sentences that the record supports; computes nothing.
+"""The interpretation: three paragraphs by rule, each with its figures; computes nothing.
 
-The sentences themselves stand in `data/texts_prose.yaml`, in every voice.
+The sentences themselves stand in `data/texts_prose.yaml`, in every language.
 """
 
-from typing import Any
-
+from rooflab.explain.compose import composed
 from rooflab.explain.cpu import cpu_sentences
 from rooflab.explain.decode import decode_sentences
+from rooflab.explain.figures import Book, Paragraph, Quoting, settled
 from rooflab.explain.gemm import gemm_sentences
+from rooflab.look.document import checked
+from rooflab.look.style import Record
 from rooflab.look.voice import Voice
-
-Record = dict[str, Any]
-
-HOLES_SHOWN = 6  # by name, of those absent for one reason
 
 SENTENCES = {"gemm": gemm_sentences, "decode": decode_sentences, "cpu": cpu_sentences}
 
 
-def paragraph(part: str, roofline: Record, voice: Voice) -> str:
-    """The paragraph `part` ("gemm", "decode", "cpu") with the holes of its stage; the last also tells what failed."""
-    sentences = [*SENTENCES[part](roofline, voice), *_holes(part, roofline["holes"], voice)]
-    if part == "cpu":
-        sentences += _failed(roofline["checks"], voice)
-    return " ".join(sentences)
+def paragraphs(roofline: Record, language: str = "en") -> list[Paragraph]:
+    """The three paragraphs. Raises ValueError for a file that is no roofline and for a language without texts."""
+    book, voice = Book(checked(roofline)), Quoting(language)
+    return [settled(part, composed(sentences(book, voice)), voice) for part, sentences in SENTENCES.items()]
 
 
-def notes(roofline: Record, voice: Voice) -> str:
-    """What the model notes about its records, one line each under a heading; empty where it notes nothing."""
-    said = [f"- {voice.reason(note)}" for note in roofline["notes"]]
-    return "\n".join([voice.say("prose.notes", count=len(said)), *said]) if said else ""
-
-
-def _holes(part: str, holes: list[Record], voice: Voice) -> list[str]:
-    own = [hole for hole in holes if (hole["stage"] if hole["stage"] in ("gemm", "decode") else "cpu") == part]
-    alike: dict[tuple[str, str], list[str]] = {}
-    for hole in own:
-        alike.setdefault((hole["status"], voice.reason(hole["reason"])), []).append(
-            f"{hole['side'].upper()} {hole['name']}"
-        )
-    said = [_hole(names, status, reason, voice) for (status, reason), names in alike.items()]
-    return [voice.say("prose.holes", count=len(own), items="; ".join(said))] if said else []
-
-
-def _hole(names: list[str], status: str, reason: str, voice: Voice) -> str:
-    """Measurements that are absent for one reason, the first few by name."""
-    shown, rest = names[:HOLES_SHOWN], len(names) - HOLES_SHOWN
-    if rest > 0:
-        shown.append(voice.say("prose.more_holes", count=rest))
-    given = {"names": ", ".join(shown), "status": voice.say(f"status.{status}")}
-    if not reason or status == "missing":
-        return voice.say("prose.hole", **given)
-    return voice.say("prose.hole_because", reason=reason, **given)
-
-
-def _failed(checks: list[Record], voice: Voice) -> list[str]:
-    said = [
-        voice.say(
-            "prose.failed_check",
-            title=voice.say(f"check.{check['name']}"),
-            reason=voice.reason(check["reason"]),
-        )
-        for check in checks
-        if check["status"] == "fail"
-    ]
-    return [voice.say("prose.failed_checks", count=len(said), items="; ".join(said))] if said else []
+def interpretation(roofline: Record, said: list[Paragraph], language: str = "en") -> str:
+    """`interpretation.md`: its heading, the paragraphs, one line that says where all the rest is."""
+    voice, side = Voice(language), roofline["main_side"]
+    device = roofline["devices"].get(side) or {}
+    name = device.get("name", roofline["session"])
+    date = str(device["measured_at"])[:10] if device.get("measured_at") else None
+    head = voice.say("prose.title.dated", device=name, date=date) if date else voice.say("prose.title", device=name)
+    failed = any(check["status"] == "fail" for check in roofline["checks"])
+    last = voice.say("prose.last.failed" if failed else "prose.last")
+    return "\n\n".join([head, *(paragraph.text for paragraph in said), last]) + "\n"

@@ -25,6 +25,7 @@ class Table:
 def tables(roofline: Record, manifest: Record, voice: Voice) -> list[Table]:
     """Every table of the page in its order; one without rows is left out."""
     made = [
+        glossary(voice),
         ceilings(roofline, voice),
         products(roofline, voice),
         decode(roofline, voice),
@@ -55,6 +56,13 @@ def number(voice: Voice, value: float | None, unit: str) -> Cell:
 def flag(voice: Voice, value: bool | None) -> Cell:
     """Yes, no, or a dash."""
     return voice.say("report.none" if value is None else "report.yes" if value else "report.no")
+
+
+def glossary(voice: Voice) -> Table:
+    """What the words of picture, prose and tables mean."""
+    terms = ("ceiling", "sustained", "chain", "fused", "graph", "cold", "floor", "ridge", "use")
+    rows = [[voice.say(f"term.{each}"), voice.say(f"term.{each}.is")] for each in terms]
+    return Table("glossary", voice.say("report.glossary"), [], rows)
 
 
 def ceilings(roofline: Record, voice: Voice) -> Table:
@@ -136,11 +144,16 @@ def way(voice: Voice, point: Record) -> Cell:
 def checks(manifest: Record, voice: Voice) -> Table:
     """The stop conditions."""
     rows = [
-        [check_title(c, voice), voice.say(f"check.{c['status']}"), plain(c["value"], voice), plain(c["limit"], voice),
+        [check_title(c, voice), voice.say(f"check.{c['status']}"), plain(c["value"], voice), limit(c["limit"], voice),
          voice.reason([*c["reason"], *c["advice"]])]
         for c in manifest["checks"]
     ]  # fmt: skip
     return table(voice, "checks", "check status value limit advice", rows)
+
+
+def limit(value: Any, voice: Voice) -> Cell:
+    """What a check asks for as a number, which nobody measured."""
+    return voice.say("report.none") if value is None else voice.number(value, "exact")
 
 
 def check_title(check: Record, voice: Voice) -> Cell:

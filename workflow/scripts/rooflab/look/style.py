@@ -7,6 +7,7 @@ grey. Marker and dash differ for every format, and alone tell apart those that s
 from dataclasses import dataclass
 from typing import Any
 
+from rooflab.look.catalogue import texts
 from rooflab.look.voice import Voice
 
 Record = dict[str, Any]
@@ -21,6 +22,9 @@ class Theme:
     ink: str
     slope: str
     muted: str
+    pale: str
+    band: str
+    band_ink: str
     grid: str
     shade: str
     alarm: str
@@ -28,12 +32,14 @@ class Theme:
 
 
 LIGHT = Theme(
-    paper="#FFFFFF", ink="#1A1A1A", slope="#404040", muted="#6E6E6E", grid="#E6E6E6", shade="#EEF2F7", alarm="#B00020",
+    paper="#FFFFFF", ink="#1A1A1A", slope="#404040", muted="#5F6670", pale="#A3A9B2",
+    band="#FFF1C9", band_ink="#7A5B00", grid="#E9ECF0", shade="#EEF2F7", alarm="#B00020",
     formats={"fp32": "#0055A8", "fp16": "#D43F0F", "bf16": "#007552", "fp8": "#740B6F", "tf32": "#007EA3",
              "int8": "#6B4400", "fp64": "#303030"},
 )  # fmt: skip
 DARK = Theme(
-    paper="#12161C", ink="#ECEFF3", slope="#C2C8D0", muted="#9AA3AE", grid="#2A313B", shade="#1C2430", alarm="#FF6B7A",
+    paper="#12161C", ink="#ECEFF3", slope="#C2C8D0", muted="#9AA3AE", pale="#5D6672",
+    band="#3A3318", band_ink="#E3C66B", grid="#232A33", shade="#1C2430", alarm="#FF6B7A",
     formats={"fp32": "#609CDF", "fp16": "#FB8F4F", "bf16": "#6AD5A3", "fp8": "#C65FBD", "tf32": "#91DDEF",
              "int8": "#F7D46C", "fp64": "#E8E8E8"},
 )  # fmt: skip
@@ -58,7 +64,6 @@ STYLES: dict[str, tuple[str, str, Dash]] = {
 }
 VARIANTS = ("fp32_fma", "fp16_acc16", "fp8_e4m3_full")  # ceilings with a name of their own
 UNKNOWN = ("fp64", "H", (0, (7, 2, 2, 2)))
-SLOPE_DASHES: dict[str, Dash] = {"d2d": "-", "read": "--", "triad": "-.", "write": ":", "l2": "-"}
 
 
 @dataclass(frozen=True)
@@ -75,6 +80,17 @@ class Look(Voice):
 def format_of(entry: Record) -> str:
     """The variant of a ceiling or a point where it has one, its dtype otherwise."""
     return str(entry.get("variant") or entry["dtype"])
+
+
+def short_name(voice: Voice, entry: Record) -> str:
+    """The format of a ceiling or a point as the picture and the prose name it: fp8 for fp8_e4m3."""
+    return named_format(voice, format_of(entry))
+
+
+def named_format(voice: Voice, name: str) -> str:
+    """A format by the name that people read."""
+    key = f"format.{name}"
+    return voice.say(key) if key in texts() else name.replace("_", " ")
 
 
 def ceiling_name(voice: Voice, ceiling: Record) -> str:

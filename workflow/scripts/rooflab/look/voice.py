@@ -5,16 +5,16 @@ that no number goes without. A plain `{name}` puts a word or a count as it is.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from string import Formatter
 from typing import Any
 
 from rooflab.look import words
 from rooflab.look.catalogue import LANGUAGES, texts
 
-UNITS = {
+UNITS: dict[str, Callable[[float], str]] = {
     "flop": words.flop,
     "flop_per_s": words.flop_per_s,
     "bytes_per_s": words.bytes_per_s,
@@ -27,6 +27,15 @@ UNITS = {
     "times": words.times,
     "intensity": words.intensity,
     "significant": words.significant,
+    "exact": words.exact,
+    "exact_percent": words.exact_percent,
+    "exact_times": lambda value: f"{words.exact(value)}×",
+    "tick_flop_per_s": words.tick_flop_per_s,
+    "tick_seconds": words.tick_seconds,
+    "host_seconds": partial(words.seconds, digits=words.HOST_DIGITS),
+    "host_flop_per_s": partial(words.flop_per_s, digits=words.HOST_DIGITS),
+    "host_percent": partial(words.percent, digits=words.HOST_DIGITS),
+    "host_times": partial(words.times, digits=words.HOST_DIGITS),
 }
 DECIMAL_POINT = re.compile(r"(?<=\d)\.(?=\d)")
 SOUNDS_LIKE_I = re.compile(r"h?i(?![ae])")
@@ -56,7 +65,14 @@ class Voice:
     def number(self, value: Number, unit: str) -> str:
         """A number in SI base units as people read it, with its unit (a key of UNITS); a pair as a range."""
         ends = value if isinstance(value, tuple) else (value, value)
-        written = words.span(*(UNITS[unit](end) for end in ends))
+        return self.localized(words.span(*(UNITS[unit](end) for end in ends)))
+
+    def alike(self, one: float, other: float, unit: str) -> bool:
+        """Whether two numbers read the same."""
+        return UNITS[unit](one) == UNITS[unit](other)
+
+    def localized(self, written: str) -> str:
+        """A written number with the decimal sign of the language."""
         return DECIMAL_POINT.sub(",", written) if self.language == "es" else written
 
     def listed(self, items: list[str]) -> str:

@@ -13,8 +13,8 @@ from rooflab.record.say import say
 from rooflab.run.asked import Asked
 from rooflab.run.places import Places
 
-FIGURES = ["roofline.png", "roofline.svg", "roofline-dark.svg", "roofline-small.png"]
-HASHED = ["device_query.json", "peak_flops.json", "roofline.json", *FIGURES, "interpretation.md"]
+FIGURES = ["roofline.png", "roofline.svg", "roofline-dark.svg"]
+HASHED = ["device_query.json", "peak_flops.json", "roofline.json", *FIGURES, "interpretation.md", "figures.csv"]
 FREE = [*HASHED, "manifest.json", "report.html"]
 PLANS = Path(".snakemake")
 IN_TURNS = ("gpu", "decode")

@@ -1,0 +1,28 @@
+"""What a paragraph lacks: the formats or sides whose measurements are not there, in one sentence for each kind of absence."""
+
+from rooflab.explain.compose import Sentence
+from rooflab.explain.figures import Book, Quoting
+from rooflab.look.style import named_format
+
+KINDS = ("unsupported", "failed", "missing")
+MOST = 4  # formats by name
+
+
+def missing(book: Book, voice: Quoting, stage: str) -> list[Sentence]:
+    """The absent formats of a stage on the main side; their reasons stand on the page."""
+    side, said = book.roofline["main_side"], []
+    for kind in KINDS:
+        own = [h for h in book.roofline["holes"] if (h["stage"], h["side"], h["status"]) == (stage, side, kind)]
+        formats = list(dict.fromkeys(format_in(hole["name"]) for hole in own))
+        if formats:
+            listed = [named_format(voice, name) for name in formats[:MOST]] + (
+                [voice.say("holes.others")] if formats[MOST:] else []
+            )
+            said.append(Sentence(voice.say(f"holes.{kind}.{stage}", names=voice.listed(listed)), 1))
+    return said
+
+
+def format_in(name: str) -> str:
+    """The format in a measurement's name: bf16 of bf16-n4096 and of minigpt-bf16-S128."""
+    parts = name.split("-")
+    return parts[1] if parts[0] == "minigpt" and len(parts) > 1 else parts[0]
