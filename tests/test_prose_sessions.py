@@ -205,8 +205,8 @@ CASES = {
         ("at their own memory slope",),
     ),
     "the ratio above the bandwidths'": Case(
-        h200(cpu_decode_us={1024: 4000.0}), ("Their memories lie closer together", "The records name no cause for the difference."),
-        ("Sus memorias difieren menos", "no dan la causa"), ("waits for its launch",),
+        h200(cpu_decode_us={1024: 4000.0}), ("Their memories lie closer together", "because the CPU's step lies below every one of its roofs"),
+        ("Sus memorias difieren menos", "porque el paso de la CPU queda bajo todos sus techos"), ("waits for its launch",),
     ),
     "bf16 and fp8 missing": Case(
         h200(unsupported=("bf16-n4096", "bf16-n8192", "fp8_e4m3-n4096", "fp8_e4m3-n8192")),

@@ -4,7 +4,6 @@ from rooflab.draw.shown import Shown
 from rooflab.look.style import Look, Record
 
 CACHES = ("L2", "cache")
-AT_ITS_ROOF = 0.65  # of what a roof allows, about two thirds: from here on a point is at it
 
 
 def finding(roofline: Record, shown: Shown, look: Look) -> str:
@@ -35,14 +34,18 @@ def of_steps(shown: Shown, look: Look) -> str:
     bounds = list(dict.fromkeys(p["bound_by"] for p in shown.steps))
     if None in bounds:
         return look.say("title.steps.unjudged")
-    low = min(p["fraction_of_attainable"] for p in shown.steps)
     if len(bounds) > 1:
         return look.say("title.steps.several", bounds=[look.say(f"bound.{each}") for each in bounds])
-    key = "at" if low >= AT_ITS_ROOF else "below"
+    key = "at" if mostly([bool(p["at_roof"]) for p in shown.steps]) else "below"
     slope = shown.slope
     if bounds[0] in CACHES and slope and bounds[0] not in {c["tier"] for c in shown.memory.values()}:
         return look.say(f"title.steps.beside.{key}", tier=slope["tier"])
     return look.say(f"title.steps.{key}", bound=look.say(f"bound.{bounds[0]}"))
+
+
+def mostly(answers: list[bool]) -> bool:
+    """Whether more than half of the answers are yes: some steps of a launched series fall just short of the roof the others are at."""
+    return 2 * sum(answers) > len(answers)
 
 
 def state(roofline: Record, shown: Shown, look: Look) -> str:

@@ -138,6 +138,8 @@ def draw_row(panel: Panel, row: Row, y: int, rated: bool) -> None:
     named = row.ceiling["id"] in {line.get_gid() for each in panel.placer.figure.axes for line in each.lines}
     axes.plot(row.share, y, "|", color=color, markersize=12, markeredgewidth=2.6, zorder=5,
               gid=f"share:{row.ceiling['id']}" if named else row.ceiling["id"])  # fmt: skip
+    if row.ceiling.get("impossible"):
+        axes.plot(row.share, y, "o", mfc="none", mec=theme.alarm, markersize=13, markeredgewidth=1.5, zorder=7)
     if row.gemm and row.product:
         axes.plot(row.gemm, y, "D", color=color, mec=theme.paper, markersize=5.5, markeredgewidth=0.7, zorder=6,
                   gid=f"share:{row.product['id']}")  # fmt: skip

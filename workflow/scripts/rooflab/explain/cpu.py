@@ -3,12 +3,20 @@
 from collections.abc import Mapping
 
 from rooflab.explain.compose import FILL, MUST, Sentence
-from rooflab.explain.decode import AT_ITS_ROOF
 from rooflab.explain.figures import Book, Figure, Quoting
 from rooflab.look.style import Record, ceiling_name
 
 MEMORY = {"HBM", "DRAM"}
 ROOT = ("answers", "cpu", "sequences")
+# what the derivation may find, the one that says most first
+CAUSES = (
+    "gpu_launch_bound",
+    "gpu_reads_from_l2",
+    "gpu_below_its_roof",
+    "cpu_below_its_roof",
+    "cpu_launch_bound",
+    "cpu_reads_from_cache",
+)
 
 
 def cpu_sentences(book: Book, voice: Quoting) -> list[Sentence]:
@@ -97,28 +105,20 @@ def memories(book: Book, voice: Quoting, answer: Record) -> str:
 
 
 def why(book: Book, voice: Quoting, answer: Record) -> list[str]:
-    """The cause of the difference, where both points' tags and their distance from their roofs allow one."""
+    """The cause of the difference, as far as the derivation finds it in the numbers of the two points at the longest S."""
     longest = answer["sequences"][list(answer["sequences"])[-1]]
-    points = {p["id"]: p for p in book.roofline["points"]}
-    gpu, cpu = points[longest["gpu"]], points[longest["cpu"]]
-    at = {side: p["fraction_of_attainable"] is not None and p["fraction_of_attainable"] >= AT_ITS_ROOF and not p["above_roof"]
-          for side, p in (("gpu", gpu), ("cpu", cpu))}  # fmt: skip
     if answer["agreement"] == "near":
-        both = at["gpu"] and at["cpu"] and {gpu["bound_by"], cpu["bound_by"]} == MEMORY
-        return [voice.say("cpu.why.slopes" if both else "cpu.why.chance")]
-    below = answer["agreement"].endswith("below")
-    if below and at["gpu"] and gpu["bound_by"] == "launch":
-        return [voice.say("cpu.why.launch")]
-    if not below and at["gpu"] and gpu["bound_by"] == "L2":
-        return [voice.say("cpu.why.l2")]
-    return [voice.say("cpu.why.none")]
+        both = longest["gpu_at_roof"] and longest["cpu_at_roof"]
+        slopes = both and {longest["gpu_bound_by"], longest["cpu_bound_by"]} == MEMORY
+        return [voice.say("cpu.why.slopes" if slopes else "cpu.why.chance")]
+    found = [code for code in CAUSES if code in answer["likely_reasons"]]
+    return [voice.say(f"cpu.why.{found[0]}" if found else "cpu.why.none")]
 
 
 def own_roof(book: Book, voice: Quoting, answer: Record) -> list[str]:
-    """How far the CPU's step is from its own memory slope: a slow reference flatters the GPU."""
-    longest = answer["sequences"][list(answer["sequences"])[-1]]
-    point = next(p for p in book.roofline["points"] if p["id"] == longest["cpu"])
-    share = book.at("points", point["id"], "fraction_of_attainable")
-    if share is None or point["above_roof"] or point["bound_by"] not in ("DRAM", "cache"):
+    """How much of its own memory slope the CPU's step moves: a slow reference flatters the GPU."""
+    longest = list(answer["sequences"])[-1]
+    share = book.at(*ROOT, longest, "cpu_fraction_of_main_memory")
+    if share is None or share.value > 1:
         return []
-    return [voice.say(f"cpu.own.{'at' if share.value >= AT_ITS_ROOF else 'below'}", share=share)]
+    return [voice.say(f"cpu.own.{'at' if answer['sequences'][longest]['cpu_at_roof'] else 'below'}", share=share)]

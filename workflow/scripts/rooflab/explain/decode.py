@@ -5,7 +5,6 @@ from rooflab.explain.figures import Book, Ends, Quoting
 from rooflab.explain.holes import missing
 from rooflab.look.style import Record, named_format
 
-AT_ITS_ROOF = 0.65  # of what a roof allows, about two thirds: from here on a step is at it
 LEADING = ("fp16", "bf16", "fp32")  # the format that stands for the others where one has to
 ROOT = ("answers", "decode", "dtypes")
 MEMORY = ("HBM", "L2", "DRAM", "cache")
@@ -30,6 +29,7 @@ def decode_sentences(book: Book, voice: Quoting) -> list[Sentence]:
         Sentence(verdict(book, voice, steps), MUST),
         Sentence(time(book, voice, steps, answer), MUST),
         Sentence(rate(book, voice, steps, answer), MUST),
+        *[Sentence(text, 1) for text in slowest(book, voice, steps)],
         *[Sentence(text, 1) for text in regimes(book, voice, steps)],
         *[Sentence(text, 2) for text in textbook(book, voice, steps, answer)],
         *large,
@@ -55,12 +55,25 @@ def verdict(book: Book, voice: Quoting, steps: list[Step]) -> str:
     if len(bounds) > 1:
         return voice.say("decode.verdict.several")
     bound = str(next(iter(bounds)))
-    where = "at" if min(step["fraction_of_attainable"] for _, _, step in steps) >= AT_ITS_ROOF else "below"
+    where = "at" if mostly([bool(step["at_roof"]) for _, _, step in steps]) else "below"
     if bound not in MEMORY:
         return voice.say(f"decode.verdict.{bound}.{where}")
     slope = {c["id"]: c["tier"] for c in book.roofline["ceilings"]}.get(steps[0][2]["memory_ceiling"], bound)
     kind = "memory" if slope == bound else "beside"  # a cache whose own slope was not measured
     return voice.say(f"decode.verdict.{kind}.{where}", bound=voice.say(f"bound.{bound}"), tier=slope)
+
+
+def mostly(answers: list[bool]) -> bool:
+    """Whether more than half of the answers are yes."""
+    return 2 * sum(answers) > len(answers)
+
+
+def slowest(book: Book, voice: Quoting, steps: list[Step]) -> list[str]:
+    """Where most steps are at one roof and some fall short of it: how far."""
+    at = [bool(step["at_roof"]) for _, _, step in steps]
+    share = ends(book, steps, "fraction_of_attainable")
+    alike = len({bound_of(step) for _, _, step in steps}) == 1
+    return [voice.say("decode.slowest", share=share[0])] if alike and share and mostly(at) and not all(at) else []
 
 
 def key(step: Step, field: str) -> tuple[str, ...]:
@@ -83,14 +96,14 @@ def names(voice: Quoting, steps: list[Step]) -> str:
     return voice.listed([named_format(voice, name) for name in dict.fromkeys(dtype for dtype, _, _ in steps)])
 
 
-def host(steps: list[Step], side: str) -> str:
+def host(steps: list[Step]) -> str:
     """Whether the figures of some steps hang on the host, so that they carry two digits."""
-    return "host" if side == "cpu" or any(bound_of(step) == "launch" for _, _, step in steps) else "device"
+    return "host" if any(step["host_bound"] for _, _, step in steps) else "device"
 
 
 def time(book: Book, voice: Quoting, steps: list[Step], answer: Record) -> str:
     """How long a step takes over its S, beside an empty launch as its programs found it."""
-    kind = host(steps, answer["side"])
+    kind = host(steps)
     given = {"lengths": lengths(book, steps), "names": names(voice, steps), "time": ends(book, steps, "median_s")}
     floors = book.ends(("points", step["id"], "launch_floor_s") for _, _, step in steps)
     said = voice.say(f"decode.time.{kind}", **given)
@@ -99,7 +112,7 @@ def time(book: Book, voice: Quoting, steps: list[Step], answer: Record) -> str:
 
 def rate(book: Book, voice: Quoting, steps: list[Step], answer: Record) -> str:
     """What that is in FLOP/s, and as a share of the measured peak."""
-    kind, share = host(steps, answer["side"]), ends(book, steps, "fraction_of_peak")
+    kind, share = host(steps), ends(book, steps, "fraction_of_peak")
     given = {"rate": ends(book, steps, "achieved_flop_per_s"), "intensity": ends(book, steps, "intensity")}
     if share is None:
         return voice.say(f"decode.rate.{kind}", **given)

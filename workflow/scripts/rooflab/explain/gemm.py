@@ -15,7 +15,6 @@ SPLIT_FORMATS = (
     "fp8_e4m3",
     "fp32",
 )  # whose gap to the data sheet is taken apart: the first with a clock
-POWER_CAP = "sw_power_cap"
 ROOT = ("answers", "gemm", "dtypes")
 
 
@@ -202,8 +201,8 @@ def load(book: Book, voice: Quoting, dtypes: Record) -> list[str]:
 
 
 def throttled(voice: Quoting, dtypes: Record) -> list[str]:
-    """Says so where the driver held the clock down already in the bursts; of a power cap the clock tells more."""
-    found = {n: [each for each in reasons_of(own, "burst") if each != POWER_CAP] for n, own in dtypes.items()}
+    """Says so where the driver held the clock down already in the bursts."""
+    found = {n: reasons_of(own, "burst") for n, own in dtypes.items()}
     held, reasons = [n for n in found if found[n]], [each for own in found.values() for each in own]
     return [voice.say("gemm.throttled", names=names(voice, held), reasons=in_words(voice, reasons))] if held else []
 
