@@ -70,7 +70,12 @@ def apart(one: np.ndarray, other: np.ndarray) -> bool:
 
 
 def texts(figure: Figure) -> dict[Text, np.ndarray]:
-    """Every text that is seen, with its corners."""
+    """Every text that is seen, with its corners, as a picture is saved."""
+    with rc_context(STABLE):
+        return _texts(figure)
+
+
+def _texts(figure: Figure) -> dict[Text, np.ndarray]:
     canvas = FigureCanvasAgg(figure)
     figure.draw_without_rendering()
     hidden = {id(label) for axes in figure.axes for axis in (axes.xaxis, axes.yaxis)
@@ -100,16 +105,14 @@ def faults(figure: Figure) -> list[str]:
 @pytest.mark.parametrize("language", ["en", "es"])
 @pytest.mark.parametrize("name", ALL)
 def test_no_text_overlaps_and_none_leaves_the_figure(name: str, language: str) -> None:
-    with rc_context(STABLE):
-        figure = draw(session(name), language=language)
+    figure = draw(session(name), language=language)
     assert faults(figure) == []
 
 
 @pytest.mark.parametrize("seed", range(24))
 def test_no_text_overlaps_in_sessions_nobody_foresaw(seed: int) -> None:
     """3 to 12 ceilings, one format or many, with and without clocks, points above roofs, long names; half of them in Spanish."""
-    with rc_context(STABLE):
-        figure = draw(strange(seed), language="es" if seed % 2 else "en", theme="dark" if seed % 3 else "light")
+    figure = draw(strange(seed), language="es" if seed % 2 else "en", theme="dark" if seed % 3 else "light")
     assert faults(figure) == []
     assert min(text.get_fontsize() for text in texts(figure)) >= 8.5
 
@@ -143,8 +146,7 @@ def lab_entries(roofline: dict[str, Any]) -> set[str]:
 @pytest.mark.parametrize("name", ALL)
 def test_every_ceiling_and_point_of_the_lab_is_in_the_svg_once(name: str) -> None:
     roofline = session(name)
-    with rc_context(STABLE):
-        text = svg(draw(roofline)).decode()
+    text = svg(draw(roofline)).decode()
     ids = re.findall(r'<g id="([^"]+)"', text)
     assert [name for name in lab_entries(roofline) if ids.count(name) != 1] == []
     assert len(ids) == len(set(ids))
@@ -277,5 +279,4 @@ def test_marker_and_dash_tell_every_format_apart_without_colour() -> None:
 def test_a_long_name_is_written_smaller_instead_of_leaving_the_figure(count: int) -> None:
     roofline = gpu_roofline()
     roofline["devices"]["gpu"]["name"] = "NVIDIA " + "Long " * count
-    with rc_context(STABLE):
-        assert faults(draw(roofline)) == []
+    assert faults(draw(roofline)) == []

@@ -205,7 +205,8 @@ CASES = {
         ("at their own memory slope",),
     ),
     "the ratio above the bandwidths'": Case(
-        h200(cpu_decode_us={1024: 4000.0}), ("Their memories lie closer together", "because the CPU's step lies below every one of its roofs"),
+        h200(cpu_decode_us={1024: 4000.0}), ("Their memories lie closer together",
+         "because the CPU's step lies below every one of its roofs"),
         ("Sus memorias difieren menos", "porque el paso de la CPU queda bajo todos sus techos"), ("waits for its launch",),
     ),
     "bf16 and fp8 missing": Case(

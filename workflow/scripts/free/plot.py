@@ -4,7 +4,6 @@ import argparse
 import json
 from pathlib import Path
 
-import matplotlib
 from rooflab.draw import save
 from rooflab.draw.figure import draw
 from rooflab.look.document import checked
@@ -23,11 +22,10 @@ def main() -> None:
     given = parser.parse_args()
     roofline = checked(json.loads(given.roofline.read_text(encoding="utf-8")))
     how = (roofline, given.title, given.language)
-    with matplotlib.rc_context(save.STABLE):
-        figure = draw(*how)
-        write_bytes(given.svg, save.svg(figure))
-        write_bytes(given.png, save.png(figure, given.dpi))
-        write_bytes(given.dark_svg, save.svg(draw(*how, theme="dark")))
+    figure = draw(*how)
+    write_bytes(given.svg, save.svg(figure))
+    write_bytes(given.png, save.png(figure, given.dpi))
+    write_bytes(given.dark_svg, save.svg(draw(*how, theme="dark")))
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from textwrap import wrap
 
+from matplotlib import rc_context
 from matplotlib.figure import Figure
 from matplotlib.transforms import Bbox
 
@@ -9,6 +10,7 @@ from rooflab.draw.finding import finding, state
 from rooflab.draw.labels import Placer
 from rooflab.draw.panel import SMALLEST, Panel, head
 from rooflab.draw.roof import draw_roof
+from rooflab.draw.save import STABLE
 from rooflab.draw.shares import draw_shares, rows_of
 from rooflab.draw.shown import Shown, side_of
 from rooflab.draw.steps import draw_steps
@@ -28,6 +30,11 @@ FOOT_CHARACTERS, FOOT_LINES = 205, 3
 
 def draw(roofline: Record, title: str | None = None, language: str = "en", theme: str = "light") -> Figure:
     """The whole slide. `title` None: the finding, by rule."""
+    with rc_context(STABLE):  # texts are measured as they will be saved
+        return _draw(roofline, title, language, theme)
+
+
+def _draw(roofline: Record, title: str | None, language: str, theme: str) -> Figure:
     look = Look(language, THEMES[theme])
     figure = Figure(figsize=SIZE_IN, dpi=DPI, facecolor=look.theme.paper)
     placer = Placer(figure)

@@ -184,5 +184,5 @@ def name_band(panel: Panel, text: str, answer: Record) -> None:
     low, high, peak = answer["textbook_low"], answer["textbook_high"], answer["peak_flop_per_s"]
     spots = [(TEXTBOOK_RIGHT, share * peak) for share in ((low * high) ** 0.5, low * 1.2, high / 1.2)]
     color, put = panel.look.theme.band_ink, panel.placer.put
-    places = around(RIGHT, BELOW, LEFT)[:40]
+    places = around(RIGHT, BELOW, ABOVE, LEFT)
     any(put(panel.axes, text, spot, places, color=color, size=NOTE, leader=False) for spot in spots)

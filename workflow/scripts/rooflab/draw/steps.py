@@ -55,7 +55,7 @@ def spaced(lengths: list[int]) -> list[int]:
     """The S whose ticks have room beside each other, the longest among them."""
     kept = lengths[-1:]
     for length in reversed(lengths):
-        if kept[0] / length >= (lengths[-1] / lengths[0]) ** (1 / MOST_TICKS):
+        if length < kept[0] and kept[0] / length >= (lengths[-1] / lengths[0]) ** (1 / MOST_TICKS):
             kept.insert(0, length)
     return kept
 
