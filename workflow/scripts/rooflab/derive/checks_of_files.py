@@ -9,8 +9,9 @@ from typing import Any
 from rooflab.derive.checks import check
 from rooflab.derive.gemms import LAB_DTYPES
 from rooflab.derive.told import told
+from rooflab.record.document_types import Check
 from rooflab.record.keys import resolve
-from rooflab.record.types import Check, Reason
+from rooflab.record.types import Reason
 
 PARAGRAPHS = ("gemm", "decode", "cpu")
 SLOPES = ("read", "d2d", "l2")
