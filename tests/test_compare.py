@@ -360,15 +360,22 @@ def test_dollars_that_leave_out_a_run_say_so(tmp_path: Path) -> None:
     write(tmp_path / "card", gpu_card(uuid=CARD))
     runs = [("a", 0.0, 3.6), ("b", 5000.0, None)]
     events = [
-        {"event": what, "time": begin + after, "run": name, "price_usd_per_hour": price}
+        {
+            "event": what,
+            "time": begin + after,
+            "run": name,
+            "job": name,
+            "stage": "gpu/gemm",
+            "price_usd_per_hour": price,
+        }
         for name, begin, price in runs
-        for what, after in (("run start", 0.0), ("run end", 100.0))
+        for what, after in (("run start", 0.0), ("start", 10.0), ("end", 100.0))
     ]
     book = tmp_path / "card" / "ledger.jsonl"
     book.write_text("".join(json.dumps(each) + "\n" for each in events))
     told = page(compare(tmp_path))
     assert "Measured in 200 s over all sessions, $0.1000 without 1 run(s) whose price is not known." in told
-    book.write_text("".join(json.dumps(each) + "\n" for each in events[:2]))
+    book.write_text("".join(json.dumps(each) + "\n" for each in events[:3]))
     assert "Measured in 100 s over all sessions, $0.1000. Every" in page(compare(tmp_path))
 
 

@@ -237,8 +237,9 @@ def test_a_run_over_several_cards_is_paid_once(tmp_path: Path) -> None:
     for name in (FIRST, SECOND):
         book = tmp_path / name / "ledger.jsonl"
         book.parent.mkdir()
-        lines = [("run start", 1000.0), ("run end", 4600.0)]
-        events = [{"event": e, "time": t, "run": "1-1000", "price_usd_per_hour": 2.0} for e, t in lines]
+        lines = [("run start", 1000.0), ("start", 1010.0), ("end", 4600.0)]
+        of_all = {"run": "1-1000", "job": "x", "stage": "gpu/gemm", "price_usd_per_hour": 2.0}
+        events = [{"event": event, "time": at} | of_all for event, at in lines]
         book.write_text("".join(json.dumps(each) + "\n" for each in events))
         assert ledger.summary(book)["paid_s"] == 3600
     made = paid_together([tmp_path / FIRST, tmp_path / SECOND])
