@@ -2,6 +2,7 @@
 says so. For prices alone; no figure of a roofline comes from here.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from rooflab.machine.detect import slug
@@ -62,3 +63,8 @@ def machine(device: str, card: Match | None = None) -> Machine:
     flop = {peak: OF_VENDOR * rate for peak in known.part.flop_per_s if (rate := known.flop_per_s(peak)) is not None}
     lacking = frozenset(each for each in DTYPES if issue_rates.lacking(each, known.part.compute_capability))
     return Machine(Rates(flop, CARD.other_flop_per_s, OF_VENDOR * bandwidth, lacking), SERVER_CPU)
+
+
+def pace_of(device: str) -> Callable[[str], float | None]:
+    """The vendor's dense peak of a device by dtype, FLOP/s; None where it is not known. Named as in `machine`."""
+    return match_folder(device, slug).flop_per_s

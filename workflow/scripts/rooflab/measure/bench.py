@@ -15,6 +15,7 @@ from rooflab.measure.series import Series, series
 
 PULSE_S = 5.0
 ANSWER_S = 0.01  # the driver takes some milliseconds to tell temperature and energy
+LONG_S = 0.3  # a call so long is a load of its own, tells its time at once, and needs no ramp
 RAMP_S = 0.002  # untimed work after an idle gap: the first launches run while the chip wakes up
 
 
@@ -137,7 +138,8 @@ class Bench:
             self.warm_up(call, ramp_calls)
             samples.append(watch.timed(call, iterations_per_block))
             self.pulse(name)
-        chip = {"before": before, "during": self._state_under_load(call), "after": self.state()}
+        long = once is not None and once >= LONG_S
+        chip = {"before": before, "during": self._state_under_load(call, 1 if long else None), "after": self.state()}
         count = iterations_per_block * nodes
         return series(name, implementation, launch, "blocks", cache, warmups, count, samples, chip) | watch.taken()
 
@@ -166,7 +168,7 @@ class Bench:
             iterations_per_block=max(1, round(block_s / once)),
             blocks=blocks,
             gap_s=gap_s,
-            ramp_calls=math.ceil(RAMP_S / once),
+            ramp_calls=0 if once >= LONG_S else math.ceil(RAMP_S / once),
             launch=launch,
             cache=cache,
             nodes=nodes,
@@ -196,7 +198,7 @@ class Bench:
             samples.append(watch.timed(call, count))
             track.note(now, self._gauges_under_load(call, once) if track.is_due(now) else {})
             self.pulse(name)
-        during = self._state_under_load(call)
+        during = self._state_under_load(call, 1 if once >= LONG_S else None)
         chip = {"before": before, "during": during | track.power(), "after": self.state()}
         taken = series(name, implementation, launch, "blocks", None, 0, count, samples, chip)
         return taken | watch.taken() | {"track": track.columns(watch)}
@@ -205,6 +207,8 @@ class Bench:
         """A quick estimate for choosing between candidates and block lengths: the best of three short blocks."""
         self.warm_up(call, 1)
         once = self._seconds_per_call(call)
+        if once >= LONG_S:
+            return once
         count = max(1, math.ceil(at_least_s / once))
         return min(self.timed(call, count) for _ in range(3)) / count
 
@@ -227,11 +231,12 @@ class Bench:
         return self.timed(call, times - 1) / (times - 1)
 
     def _seconds_per_call(self, call: Call) -> float:
-        return max(self.timed(call, 3) / 3, 1e-9)
+        first = self.timed(call, 1)
+        return first if first >= LONG_S else max(self.timed(call, 3) / 3, 1e-9)
 
-    def _state_under_load(self, call: Call) -> dict[str, Any]:
+    def _state_under_load(self, call: Call, calls: int | None = None) -> dict[str, Any]:
         """The state with untimed work in flight: a burst of its own, so that no query falls into a sample."""
-        for _ in range(self.load_calls):
+        for _ in range(calls or self.load_calls):
             call()
         state = self.state()
         self.synchronize()

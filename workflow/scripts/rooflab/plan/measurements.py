@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from rooflab.plan import operators
+from rooflab.plan.pace import Pace, paced
 from rooflab.plan.points import Point, Spec, scalars
 from rooflab.record import names
 from rooflab.record.records import canonical
@@ -25,13 +26,24 @@ def point(stage: str, side: str, name: str, **parameters: Any) -> Point:
     return Point(stage, side, name, canonical(spec))
 
 
-def session_points(config: dict[str, Any], with_gpu: bool) -> list[Point]:
-    """Every measurement of a session, in the order it is taken: the GPU's (paid by the hour) first, then the host's."""
+def session_points(config: dict[str, Any], with_gpu: bool, pace: Pace | None = None) -> list[Point]:
+    """Every measurement of a session, in the order it is taken: the GPU's (paid by the hour) first, then the host's.
+
+    `pace` tells what the session's card does by its vendor, where that is known; a thorough session is taken as asked.
+    """
     common = (_device, _launch_floor, _bandwidth, _gemm)
     gpu = [p for stage in (*common, _fma, _decode) for p in stage(config, "gpu")]
+    if pace is not None and config["effort"] == "default":
+        gpu = [_paced(each, pace) for each in gpu]
     gpu += [point(stage, "gpu", name, **parameters) for stage, name, parameters in operators.planned(config)]
     cpu = [p for stage in (*common, _decode) for p in stage(config, "cpu")]
     return (gpu if with_gpu else []) + cpu
+
+
+def _paced(planned: Point, pace: Pace) -> Point:
+    if planned.stage != "gemm":
+        return planned
+    return Point(planned.stage, planned.side, planned.name, canonical(paced(planned.spec, pace(planned.spec["dtype"]))))
 
 
 def _section(config: dict[str, Any], side: str, stage: str) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """A session on disk: its name, its files, and which of them are trusted."""
 
+import json
 import os
 import re
 import sys
@@ -69,6 +70,16 @@ def _planned(session_dir: Path, planned: Point) -> Path:
 def _tell_left_out(last: Path, reason: str) -> None:
     told = f"{last}: left out after {attempts.MOST} failures of its own ({reason}). To try it again: {attempts.again(last)}"
     say(told, sys.stderr)
+
+
+def device_of(session_dir: Path) -> str:
+    """The name of the GPU that a session's own record tells, else the session's."""
+    for path in sorted((session_dir / "gpu").glob("device.*.json")):
+        try:
+            return str(json.loads(path.read_text(encoding="utf-8"))["device"]["name"])
+        except (OSError, ValueError, KeyError, TypeError):
+            continue
+    return session_dir.name
 
 
 def held_models(session_dir: Path, config: dict[str, Any]) -> list[str]:

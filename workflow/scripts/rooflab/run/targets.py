@@ -6,6 +6,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from rooflab.cost.rates import pace_of
+from rooflab.machine.detect import slug
 from rooflab.plan import measurements, operators, session
 from rooflab.plan.points import Point
 from rooflab.record import handover, names, publish, records
@@ -50,7 +52,7 @@ class Targets:
     @cache
     def _session_files(self, name: str) -> list[str]:
         """The paid files of a session this run measures: what exists, and the next attempt of what does not."""
-        files = session.planned_files(self.results / name, self._planned(self.places.has_gpu))
+        files = session.planned_files(self.results / name, self._planned(name))
         if self.asked.runs and (closed := session.closed_folder(files)):
             sys.exit(
                 f"{closed}: cannot be written, and measurements are to go there: make it writable; nothing was measured"
@@ -69,6 +71,8 @@ class Targets:
         """What a paid file shall hold, as the text its key digests."""
         file = "/".join(Path(output[0]).parts[2:])
         first = names.first_attempt(file)
+        if first not in self.points:
+            self._planned(wc.session)
         if first in self.points:
             return session.spec_text(self.points[first].spec)
         if Path(output[0]).exists():
@@ -89,19 +93,27 @@ class Targets:
         ]
         return json.dumps(given)
 
-    def _planned(self, with_gpu: bool) -> list[Point]:
-        return [point for point in self.points.values() if with_gpu or point.side == "cpu"]
+    def _planned(self, name: str) -> list[Point]:
+        """The plan of a session: that of its device. What it holds becomes known to whoever is handed a file's name."""
+        device = self.places.device_of(name) if self.is_measured(name) else session.device_of(self.results / name)
+        found = self._points_of(slug(device), self.has_gpu(name))
+        self.points.update({point.file(): point for point in found})
+        return found
+
+    @cache
+    def _points_of(self, device: str, with_gpu: bool) -> list[Point]:
+        return measurements.session_points(self.config, with_gpu, pace_of(device))
 
     def planned_of(self, wc: Any) -> str:
         """A file with the plan: what is planned and not there is a hole of the picture."""
-        return self._plan_file(self.has_gpu(wc.session))
+        return self._plan_file(wc.session)
 
     @cache
-    def _plan_file(self, with_gpu: bool) -> str:
+    def _plan_file(self, name: str) -> str:
         """The plan as JSON, in a file named by its content: another plan is another parameter of the free rules."""
         plan = [
             {"file": point.file(), "stage": point.stage, "side": point.side, "name": point.name}
-            for point in self._planned(with_gpu)
+            for point in self._planned(name)
         ]
         return self._noted("plan", plan)
 
