@@ -46,7 +46,7 @@ def test_one_slow_dtype_fails_condition_1_with_its_figure() -> None:
     slow = synthetic.gemm("gpu", "fp16", 4096, 300, 310, 300, 2e-4)
     made = synthetic.h200_session(without=["fp16-n4096"], extra=[slow])
     found = named(model(made)["checks"])["gemm_within_30_percent"]
-    assert (found["status"], SAY(found["reason"])) == ("fail", "fp16 reaches 31%, held by the power limit; " + H200_CAP)
+    assert (found["status"], SAY(found["reason"])) == ("fail", "fp16 reaches 31.3 %, held by the power limit; " + H200_CAP)
     assert "investigation" in SAY(found["advice"])
 
 
@@ -80,7 +80,7 @@ def test_a_point_above_its_roof_fails_with_a_likely_cause() -> None:
     made = synthetic.h200_session(without=["minigpt-fp16-S128"], extra=[fast])
     found = named(model(made)["checks"])["points_below_roof"]
     assert (found["status"], found["value"]) == ("fail", 1)
-    assert "gpu-decode-minigpt-fp16-S128-fused at 186%" in SAY(found["reason"])
+    assert "gpu-decode-minigpt-fp16-S128-fused at 186 %" in SAY(found["reason"])
     assert "launch floor" in SAY(found["advice"])
 
 
@@ -91,7 +91,7 @@ def test_launches_in_a_row_are_not_their_own_ceiling_and_a_far_slower_burst_is_t
     assert (ceiling["burst"], ceiling["series"]) == (pytest.approx(761e12), "burst")
     point = next(p for p in made["points"] if p["id"] == "gpu-gemm-fp16-n4096")
     assert point["fraction_of_ceiling"] == pytest.approx(900 / 761) and point["above_roof"]
-    assert any("ran 18% faster than the bursts" in note for note in map(SAY, made["notes"]))
+    assert any("ran 18.4 % faster than the bursts" in note for note in map(SAY, made["notes"]))
     assert not any("than the bursts" in note for note in map(SAY, model(synthetic.h200_session())["notes"]))
 
 

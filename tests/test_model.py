@@ -261,7 +261,7 @@ def test_mixed_cards_versions_and_noise_are_named() -> None:
     notes = Voice("en").reason(model([*synthetic.h200_session(without=["read"]), odd])["notes"])
     assert "measured on 2 devices" in notes
     assert "packages.numpy: 2.1.2, 2.9.9" in notes
-    assert "samples spread by up to 80%" in notes
+    assert "samples spread by up to 80.0 %" in notes
     assert model(synthetic.h200_session())["notes"] == []
 
 

@@ -106,11 +106,13 @@ def name_slopes(panel: Panel, lines: list[tuple[Record, tuple[Place, Place]]]) -
     """The slopes' names along them, those of the cache and of the bold slope above their line, the copy's below."""
     look = panel.look
     for index, (slope, line) in enumerate(lines):
-        text = f"{ceiling_name(look, slope)} {look.number(slope['burst'], 'bytes_per_s')}"
+        short = slope["pattern"] in COPIES
+        name = look.say(f"chart.copy.{slope['pattern']}", tier=slope["tier"]) if short else ceiling_name(look, slope)
+        text = f"{name} {look.number(slope['burst'], 'bytes_per_s')}"
         style: dict[str, Any] = {"weight": "bold", "size": TEXT, "color": look.theme.ink} if index == 0 else \
             {"size": NOTE, "color": look.theme.muted}  # fmt: skip
         tries: list[tuple[bool, Sequence[float]]] = [(False, LIFTS_PX)]
-        if slope["pattern"] not in COPIES:
+        if not short:
             tries = [(True, LIFTS_PX[:1]), *tries, (True, LIFTS_PX)]
         any(panel.placer.along(panel.axes, text, *line, above=side, lifts=lifts, **style) for side, lifts in tries)
 
@@ -182,7 +184,8 @@ def draw_textbook(panel: Panel, answer: Record) -> tuple[float, float] | None:
 def name_band(panel: Panel, text: str, answer: Record) -> None:
     """The textbook's words beside its band."""
     low, high, peak = answer["textbook_low"], answer["textbook_high"], answer["peak_flop_per_s"]
-    spots = [(TEXTBOOK_RIGHT, share * peak) for share in ((low * high) ** 0.5, low * 1.2, high / 1.2)]
+    shares = ((low * high) ** 0.5, low * 1.2, high / 1.2, high * 1.4, low / 1.4)
     color, put = panel.look.theme.band_ink, panel.placer.put
-    places = around(RIGHT, BELOW, ABOVE, LEFT)
-    any(put(panel.axes, text, spot, places, color=color, size=NOTE, leader=False) for spot in spots)
+    spots = [((TEXTBOOK_RIGHT, share * peak), around(RIGHT)[:2]) for share in shares]
+    spots += [((TEXTBOOK_RIGHT, (low * high) ** 0.5 * peak), around(RIGHT, BELOW, ABOVE, LEFT))]
+    any(put(panel.axes, text, spot, places, color=color, size=NOTE, leader=False) for spot, places in spots)

@@ -136,7 +136,7 @@ def terminal(made: Json) -> list[str]:
     models = f"{len(made['sessions'])} session(s) of {len(made['models'])} model(s)"
     slow = len({each["session"] for each in made["findings"]})
     verdict = f"{slow} slower than its reference" if slow else "none slower than its reference"
-    limit = words.percent(made["threshold"])
+    limit = words.exact_percent(made["threshold"])
     return [*lines, f"{models}: {verdict} by more than {limit} in most figures of a kind, their samples apart"]
 
 
@@ -171,7 +171,7 @@ def _paid(paid: Json) -> str:
 def _verdict(made: Json) -> Iterator[str]:
     yield (
         f"{len(made['sessions'])} session(s) of {len(made['models'])} model(s). A figure lags if it lies more than "
-        f"{words.percent(made['threshold'])} below its reference and the samples lie apart; a card is slower where more "
+        f"{words.exact_percent(made['threshold'])} below its reference and the samples lie apart; a card is slower where more "
         "than half of its figures of one kind lag. *Straggler*: each figure against the sibling in the middle. "
         "*Regression*: against the same card's session before.\n"
     )

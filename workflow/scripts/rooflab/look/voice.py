@@ -23,7 +23,6 @@ UNITS: dict[str, Callable[[float], str]] = {
     "hertz": words.hertz,
     "watts": words.watts,
     "percent": words.percent,
-    "hundredths": words.hundredths,
     "times": words.times,
     "intensity": words.intensity,
     "significant": words.significant,

@@ -85,11 +85,6 @@ def percent(fraction: float, digits: int = DIGITS) -> str:
     return f"{significant(fraction * 100, digits)} %"
 
 
-def hundredths(fraction: float) -> str:
-    """A fraction in whole hundredths, without a sign: 0.813 → 81."""
-    return f"{fraction * 100:.0f}"
-
-
 def exact_percent(fraction: float) -> str:
     """A share that nobody measured: 0.7 → 70 %."""
     return f"{exact(fraction * 100)} %"
