@@ -78,4 +78,7 @@ def test_a_long_call_is_not_made_more_often_than_it_is_timed() -> None:
     bench.burst(call, name="burst", implementation="x", warmups=1, block_s=0.015, blocks=5, gap_s=0.2)
     assert calls[0] == 1 + 1 + 5 + 1  # warm-up, estimate, samples, state under load
     calls[0] = 0
+    bench.blocks(call, name="lab", implementation="x", warmups=1, iterations_per_block=5, blocks=1)
+    assert calls[0] == 1 + 5 + 1
+    calls[0] = 0
     assert bench.seconds_per_call(call, at_least_s=0.005) == pytest.approx(4.4) and calls[0] == 2
