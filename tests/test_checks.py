@@ -46,7 +46,10 @@ def test_one_slow_dtype_fails_condition_1_with_its_figure() -> None:
     slow = synthetic.gemm("gpu", "fp16", 4096, 300, 310, 300, 2e-4)
     made = synthetic.h200_session(without=["fp16-n4096"], extra=[slow])
     found = named(model(made)["checks"])["gemm_within_30_percent"]
-    assert (found["status"], SAY(found["reason"])) == ("fail", "fp16 reaches 31.3 %, held by the power limit; " + H200_CAP)
+    assert (found["status"], SAY(found["reason"])) == (
+        "fail",
+        "fp16 reaches 31.3 %, held by the power limit; " + H200_CAP,
+    )
     assert "investigation" in SAY(found["advice"])
 
 

@@ -187,11 +187,11 @@ def _attempt(measure: Measure, job: Job, station: Station) -> Measurement:
 def _failure(job: Job, cause: Cause) -> Measurement:
     """A failed measurement; one that is left out from here on says how to ask for it again."""
     remedy = cause.remedy
-    made = {"status": "failed", "details": {attempts.OWN: cause.own}}
-    if attempts.spent([*job.earlier(), made]):
+    details: dict[str, Any] = {attempts.OWN: cause.own}
+    if attempts.spent([*job.earlier(), {"status": "failed", "details": details}]):
         remedy += f"; left out after {attempts.MOST} such failures, to try it again: {attempts.again(job.out)}"
     return Measurement(
-        dtype=job.spec.get("dtype"), status="failed", reason=cause.reason, remedy=remedy, details=made["details"]
+        dtype=job.spec.get("dtype"), status="failed", reason=cause.reason, remedy=remedy, details=details
     )
 
 

@@ -37,7 +37,8 @@ def check(path: Path, geometry: Geometry) -> list[str]:
         expected["lm_head.weight"] = expected["wte.weight"]
     _require_names(path, tensors, expected, geometry)
     for name, shape in expected.items():
-        _require_tensor(path, name, *tensors[name], shape)
+        dtype, seen = tensors[name]
+        _require_tensor(path, name, dtype, seen, shape)
     return list(expected)
 
 
