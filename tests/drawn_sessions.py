@@ -66,7 +66,7 @@ def point(side: str, identifier: str, name: str, variant: str, flop: float, inte
         "at_roof": True,
         "working_set_bytes": flop / intensity, "fraction_of_attainable": rate / peak,
         "fraction_of_ceiling": rate / peak, "fraction_of_fp16_peak": None, "fraction_of_vendor": None,
-        "verified": True, "relative_error": 1e-4, "above_roof": False, "impossible": False, "launch_floor_s": None,
+        "verified": True, "relative_error": 1e-4, "above_roof": False, "impossible": False, "launch_floor_s": None, "host_bound": False,
         "file": f"{side}/{name}.00000000.json",
     } | more  # fmt: skip
 
@@ -83,7 +83,7 @@ def decode(side: str, dtype: str, s: int, way: str, seconds: float, peak: float,
     name = more.pop("name", f"minigpt-{dtype}-S{s}")
     facts: Record = {
         "operator": "decode_attention", "sequence": s, "implementation": way.split()[0], "timing": "sync_each",
-        "tier": "L2", "bound_by": "launch", "lab_point": way in ("fused", "numpy"),
+        "tier": "L2", "bound_by": "launch", "host_bound": side == "gpu" and seconds < 1e-4, "lab_point": way in ("fused", "numpy"),
         "fraction_of_fp16_peak": flop / seconds / peak16 if peak16 else None,
     }  # fmt: skip
     return point(side, f"decode-{name}-{way.replace(' ', '_')}", name, dtype, flop, intensity, seconds, peak,

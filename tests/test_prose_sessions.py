@@ -124,6 +124,12 @@ CASES = {
         ("queda por encima de su techo, así que una de las dos mediciones es errónea",), ("confirms it", "land on"),
         change=lambda r: r["answers"]["gemm"]["dtypes"]["bf16"].update(above_roof=True),
     ),
+    "products faster than the bursts of a disturbed host": Case(
+        synthetic.cpu_session(),
+        ("**A matrix product is faster than the bursts that are its ceiling, so that ceiling is too low.**",),
+        ("así que ese techo es demasiado bajo",), ("lands on", "confirms it"), name="cpu-example",
+        change=lambda r: r["answers"]["gemm"]["dtypes"]["fp32"].update(fraction_of_ceiling=1.47, fraction_of_attainable=1.47),
+    ),
     "throttled": Case(
         h200(burst_reasons=("hw_thermal_slowdown",), sustained_reasons=("hw_thermal_slowdown",)),
         ("Already in the bursts of fp8, bf16, fp16 and fp32 the driver named a thermal slowdown by hardware",),

@@ -41,7 +41,7 @@ def gemm_answer(records: Records, ceilings: Sequence[Ceiling], points: Sequence[
     """Paragraph 1: each lab point against its own ceiling, its burst and sustained rate against the vendor's."""
     lab = {p["variant"]: p for p in points if (p["side"], p["operator"], p["lab_point"]) == (side, "gemm", True)}
     dtypes = {name: _gemm_dtype(name, lab[name], records, ceilings) for name in sorted(lab)}
-    asked = [name for name in LAB_DTYPES if name in dtypes] or list(dtypes)
+    asked = [name for name in LAB_DTYPES if name in dtypes and side == "gpu"] or list(dtypes)
     return {
         "side": side,
         "expected_low": EXPECTED_FRACTION[0],

@@ -4,6 +4,7 @@ from rooflab.draw.shown import Shown
 from rooflab.look.style import Look, Record
 
 CACHES = ("L2", "cache")
+BEYOND = 1.05  # of a ceiling: from here on the ceiling is too low, though its own spread may explain it
 
 
 def finding(roofline: Record, shown: Shown, look: Look) -> str:
@@ -20,7 +21,7 @@ def of_products(shown: Shown, look: Look) -> str:
     known = [share for share in shares if share is not None]
     if not known:
         return look.say("title.products.unjudged") if shares else ""
-    if any(p["above_roof"] for p in shown.gemms):
+    if any(p["above_roof"] for p in shown.gemms) or max(known) > BEYOND:
         return look.say("title.products.above")
     return look.say(f"title.products{'.one' if len(known) == 1 else ''}", fraction=(min(known), max(known)))
 

@@ -133,7 +133,8 @@ def name_steps(panel: Panel, shown: Shown, answer: Record) -> None:
     text = look.say(f"chart.steps.{answer['side']}", lengths=ends(steps, "sequence"))
     share = ends(steps, "fraction_of_fp16_peak")
     if share:
-        text += ":\n" + look.say("chart.steps.share", fraction=share)
+        kind = "host" if any(p["host_bound"] for p in steps) else "device"
+        text += ":\n" + look.say(f"chart.steps.share.{kind}", fraction=share)
     right = max(p["intensity"] for p in steps)
     column = sorted((p for p in steps if p["intensity"] == right), key=lambda p: p["sequence"])
     for point in sorted(column, key=lambda p: abs(column.index(p) - len(column) // 2)):

@@ -6,6 +6,7 @@ from rooflab.explain.holes import missing
 from rooflab.look.catalogue import texts
 from rooflab.look.style import Record, named_format
 
+BEYOND = 1.05  # of a ceiling: from here on the ceiling is too low, though its own spread may explain it
 ON, NEAR = 0.9, 0.8  # of a ceiling: the lab's question is whether products come within 10 or 20 % of it
 HOLDS = 0.95  # of the burst: what is left under load, from where the difference is worth a sentence
 LAB_FORMATS = ("fp8_e4m3", "bf16", "fp16", "fp32")  # those that the sentences count up, where they were measured
@@ -21,7 +22,7 @@ ROOT = ("answers", "gemm", "dtypes")
 def gemm_sentences(book: Book, voice: Quoting) -> list[Sentence]:
     """Verdict, rates, diagnosis, data sheet, clock and use, load; only what the records hold."""
     answer = book.roofline["answers"]["gemm"]
-    dtypes = chosen(answer["dtypes"])
+    dtypes = chosen(answer["dtypes"], answer["side"])
     library = "cuBLAS" if answer["side"] == "gpu" else "BLAS"
     lacking = missing(book, voice, "gemm")
     if not dtypes:
@@ -47,9 +48,9 @@ def gemm_sentences(book: Book, voice: Quoting) -> list[Sentence]:
     return said + [Sentence(voice.say(f"gemm.fill.{key}"), FILL) for key in wanting]
 
 
-def chosen(dtypes: Record) -> Record:
-    """The lab's formats where they were measured, else all of them."""
-    lab = {name: dtypes[name] for name in LAB_FORMATS if name in dtypes}
+def chosen(dtypes: Record, side: str) -> Record:
+    """A GPU's formats that the lab asks for, where they were measured; else all of them."""
+    lab = {name: dtypes[name] for name in LAB_FORMATS if name in dtypes} if side == "gpu" else {}
     return lab or dtypes
 
 
@@ -74,7 +75,10 @@ def verdict(known: Record, voice: Quoting) -> str:
         return voice.say("gemm.verdict.unjudged")
     if any(own["above_roof"] for own in known.values()):
         return voice.say("gemm.verdict.above")
-    low = min(own["fraction_of_ceiling"] for own in known.values())
+    shares = [own["fraction_of_ceiling"] for own in known.values()]
+    if max(shares) > BEYOND:
+        return voice.say("gemm.verdict.beyond")
+    low = min(shares)
     key = "on" if low >= ON else "near" if low >= NEAR else "far"
     return voice.say(f"gemm.verdict.{key}{'.one' if len(known) == 1 else ''}")
 
@@ -104,7 +108,9 @@ def reach(book: Book, voice: Quoting, dtypes: Record, known: Record, library: st
 def diagnosis(book: Book, voice: Quoting, known: Record, answer: Record) -> list[str]:
     """Whether the clock confirms what the roofline says limits the products; where the lab doubts a ceiling, nothing."""
     judged = [n for n, own in known.items() if own["fraction_of_attainable"] is not None and not is_short(own, answer)]
-    if not judged or any(known[name]["above_roof"] for name in judged):
+    if not judged or any(
+        known[name]["above_roof"] or known[name]["fraction_of_attainable"] > BEYOND for name in judged
+    ):
         return []
     reached = [name for name in judged if known[name]["fraction_of_attainable"] >= NEAR]
     right = all(known[n]["bound_by"] == "compute" and known[n]["ridge_intensity"] is not None
