@@ -14,9 +14,8 @@ DERIVATION = (
     "rooflab/data/geometries.yaml",
     "rooflab/data/families.yaml",
 )
-SHARED = ("rooflab/record/publish.py", "rooflab/record/sums.py", "rooflab/record/say.py", "rooflab/record/types.py")
-WORDS = ("rooflab/explain", "rooflab/look", *SHARED, "rooflab/data/texts_*.yaml")
-PICTURES = ("rooflab/draw", "rooflab/look", *SHARED, "rooflab/data/texts_*.yaml")
+WORDS = ("rooflab/explain", "rooflab/look", "rooflab/record", "rooflab/data/texts_*.yaml")
+PICTURES = ("rooflab/draw", "rooflab/look", "rooflab/record", "rooflab/data/texts_*.yaml")
 # A folder means all that lies in it; an edit in machine/, measure/, cost/, fleet/, run/ or paid/ redoes no file.
 CODE: dict[str, tuple[str, ...]] = {
     "device_query": ("free/device_query.py", "free/inputs.py", *DERIVATION),
