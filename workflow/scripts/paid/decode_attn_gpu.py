@@ -18,6 +18,7 @@ from rooflab.measure.clock import Call
 from rooflab.measure.cuda import cold_graphs
 from rooflab.measure.cuda.attention.configs import FusedConfig
 from rooflab.measure.cuda.attention.decode import DecodeCase, DecodeShape
+from rooflab.measure.cuda.attention.grouped import GroupedConfig
 from rooflab.measure.cuda.bandwidth import empty
 from rooflab.measure.cuda.kernel_names import kernel_names
 from rooflab.measure.cuda.station import open_cuda_station
@@ -132,7 +133,7 @@ def _on_device(device: Any, loaded: dict[str, Any], geometry: minigpt.Geometry) 
     return {name: device.xp.asnumpy(array) for name, array in uploaded.items()}
 
 
-def _fastest(spec: dict[str, Any], bench: Bench, case: DecodeCase) -> tuple[FusedConfig, Search]:
+def _fastest(spec: dict[str, Any], bench: Bench, case: DecodeCase) -> tuple[FusedConfig | GroupedConfig, Search]:
     """The launch configuration with the shortest device time, by graphs of many steps, and what was tried."""
     device, nodes = bench.device, spec["graph_nodes"]
     candidates = {str(config): config for config in case.fused_candidates(spec["configurations"])}

@@ -15,7 +15,7 @@ from rooflab.theory.geometry import Decoder
 from rooflab.theory.step import attentions
 
 # Raised by hand when the way a stage measures changes its numbers.
-PROTOCOL = {"attention": 1, "step": 1, "sweep": 1}
+PROTOCOL = {"attention": 2, "step": 1, "sweep": 1}
 
 Planned = tuple[str, str, dict[str, Any]]  # stage, name, parameters
 
