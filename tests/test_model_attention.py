@@ -197,7 +197,7 @@ def test_latent_attention_computes_what_numpy_does(
     ]
     assert bool(chain) == (dtype != "fp8_e4m3")
     tolerance = dtypes.attention_error(dtype)
-    timed = SimpleNamespace(device=card)
+    timed = SimpleNamespace(device=card, synchronize=card.synchronize)
     for step in (*chain, *(case.fused(config, 0) for config in case.fused_candidates(20))):
         cold_graphs.proof(timed, case, step, tolerance, "latent attention")  # type: ignore[arg-type]
 
