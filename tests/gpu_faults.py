@@ -87,7 +87,7 @@ def expectations(folder: Path, done: subprocess.CompletedProcess[str]) -> list[t
     made = records(folder)
     failed = {name: each["reason"] for name, each in made.items() if each["status"] == "failed"}
     logs = "\n".join(path.read_text(encoding="utf-8") for path in (folder / "logs").rglob("*launch_floor*.log"))
-    dry = lab.snakemake(folder, "-n", "--quiet", "host", "measurements")
+    dry = lab.snakemake(folder, "measurements", "-n", "--quiet", "host")
     left = dry.stdout + dry.stderr
     again = [line for line in left.splitlines() if "output:" in line and ".2.json" in line]
     return [

@@ -6,7 +6,7 @@ import numpy as np
 import nvrtc_library
 import pytest
 from rooflab.measure.cuda.arrays import FORMATS
-from rooflab.measure.cuda.attention.latent import KERNEL_CAPABILITY
+from rooflab.measure.cuda.attention.tensor_cores import CAPABILITY
 from rooflab.measure.cuda.device import CudaDevice, open_device
 from rooflab.measure.cuda.elementwise import FLAT_THREADS, ROW_THREADS, SOFTMAX_THREADS, ElementwiseCase, kernel_defines
 from rooflab.reference.attention import decode_attention, random_normal, reference_attention, relative_error
@@ -110,7 +110,7 @@ def test_the_kernels_compile(library, architecture) -> None:  # type: ignore[no-
 
 
 @needs_nvrtc
-@pytest.mark.parametrize(("library", "architecture"), [each for each in compilers() if each[1] >= KERNEL_CAPABILITY])
+@pytest.mark.parametrize(("library", "architecture"), [each for each in compilers() if each[1] >= CAPABILITY])
 def test_the_latent_kernel_compiles_and_keeps_its_sums_in_registers(library, architecture) -> None:  # type: ignore[no-untyped-def]
     for number, stages in ((FORMATS["fp16"], 2), (FORMATS["bf16"], 3)):
         defines = {"FORMAT": number, "RANK": 512, "ROPE": 64, "STAGES": stages}

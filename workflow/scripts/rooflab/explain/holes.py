@@ -2,18 +2,19 @@
 
 from rooflab.explain.compose import Sentence
 from rooflab.explain.figures import Book, Quoting
-from rooflab.look.style import named_format
+from rooflab.look.style import VARIANTS, named_format
 
 KINDS = ("unsupported", "failed", "missing")
 MOST = 4  # formats by name
 
 
 def missing(book: Book, voice: Quoting, stage: str) -> list[Sentence]:
-    """The absent formats of a stage on the main side; their reasons stand on the page."""
+    """The absent formats of a stage on the main side; their reasons, and absent ways of summing, stand on the page."""
     side, said = book.roofline["main_side"], []
     for kind in KINDS:
         own = [h for h in book.roofline["holes"] if (h["stage"], h["side"], h["status"]) == (stage, side, kind)]
-        formats = list(dict.fromkeys(format_in(hole["name"]) for hole in own))
+        absent = dict.fromkeys(format_in(hole["name"]) for hole in own)
+        formats = [name for name in absent if name not in VARIANTS]
         if formats:
             listed = [named_format(voice, name) for name in formats[:MOST]] + (
                 [voice.say("holes.others")] if formats[MOST:] else []
