@@ -50,9 +50,9 @@ class Untimed(Bench):
         super().warm_up(call, times)
         self.device.untimed = False
 
-    def _state_under_load(self, call: Any) -> dict[str, Any]:
+    def _state_under_load(self, call: Any, calls: int | None = None) -> dict[str, Any]:
         self.device.untimed = True
-        state = super()._state_under_load(call)
+        state = super()._state_under_load(call, calls)
         self.device.untimed = False
         return state
 

@@ -68,7 +68,7 @@ def test_from_nothing_a_whole_session_is_within_20_percent(known: Past, took: di
     told, real = (sum(pair[i] for pair in table.values()) for i in (0, 1))
     rounded = {stage: [round(s, 1) for s in pair] for stage, pair in table.items()}
     assert 0.8 <= told / real <= 1.2, rounded
-    assert 0.5 <= estimates.PLANNING_AND_FREE_S / known.around_s <= 2, known.around_s
+    assert 0.5 <= estimates.PLANNING_S / known.around_s <= 2, known.around_s
 
 
 @pytest.mark.parametrize("share", [0.4, 0.5, 0.6])
@@ -165,8 +165,10 @@ def test_the_most_similar_record_speaks_and_a_failed_one_does_not() -> None:
     others = [record(gemm(dtypes=["fp32"], sizes=[8192]), 9 * far), record(gemm(iterations=51), 99.0, "failed")]
     point = Point("gemm", "gpu", "fp16-n4096", gemm())
     alone = estimates.seconds_of(point, Past(machine("nvidia-h200"), [], [], []))
-    told = estimates.seconds_of(point, Past(machine("nvidia-h200"), [near, *others], [], []))
-    assert told > 1.7 * alone and told < 2.3 * alone
+    one = estimates.seconds_of(point, Past(machine("nvidia-h200"), [near, *others], [], []))
+    assert one == alone  # one record may have compiled what the others only load
+    told = estimates.seconds_of(point, Past(machine("nvidia-h200"), [near, near, near, *others], [], []))
+    assert told > 1.7 * alone and told < 3.1 * alone
 
 
 def test_the_session_s_own_gaps_and_runs_replace_the_shipped_figures() -> None:
@@ -174,8 +176,8 @@ def test_the_session_s_own_gaps_and_runs_replace_the_shipped_figures() -> None:
     run = ledger.Stay(-3.0, 0.0, 48.0, None, "a", "", True, gone=51.0)
     known = Past(machine("nvidia-h200"), [], [run], stays)
     assert known.start_up_s == {"gpu": 6.0, "cpu": estimates.START_UP_S["cpu"]}
-    assert known.around_s == pytest.approx(3.0 + 3.0)
-    assert Past(machine("nvidia-h200"), [], [], []).around_s == estimates.PLANNING_AND_FREE_S
+    assert known.around_s == pytest.approx(3.0)
+    assert Past(machine("nvidia-h200"), [], [], []).around_s == estimates.PLANNING_S
 
 
 def test_every_stage_that_can_be_planned_has_a_price() -> None:

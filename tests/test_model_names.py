@@ -59,9 +59,12 @@ def test_two_names_of_the_same_sizes_are_planned_once(tmp_path: Path) -> None:
     assert [p.name for p in parts([{"name": "llama-3-1-8b"}, given(tmp_path, "mine", LLAMA)])] == [p.name for p in one]
 
 
-def test_a_record_under_its_old_key_and_one_under_its_new_one_are_both_trusted(tmp_path: Path) -> None:
-    (old,) = COMMITTED.glob("gpu/step/llama-3-1-8b-bf16-B1.*.json")
-    record = read_record(old)
+def test_a_record_under_its_old_key_and_one_under_its_new_one_are_both_trusted() -> None:
+    (new,) = (read_record(path) for path in COMMITTED.glob("gpu/step/llama-3-1-8b-bf16-B1.*.json"))
+    assert new["key"] == key_of(new["spec"]) != digest(new["spec"])[:8]
+    record = read_record(
+        ROOT / "tests" / "data" / "llama-3-1-8b-bf16-B1.d07fb221.json"
+    )  # of the time when it held the name
     assert record["key"] == digest(record["spec"])[:8] != key_of(record["spec"])
     renamed = record["spec"] | {"operator": "other", "stored": {"tied": True}}
     assert key_of(renamed) == key_of(record["spec"])
@@ -74,7 +77,7 @@ def test_a_failed_attempt_under_another_name_is_tried_again_as_the_next(tmp_path
     folder.mkdir(parents=True)
     record = first | {
         "status": "failed",
-        "spec": first["spec"] | {"stage": planned.stage, "side": "gpu", "protocol": 1},
+        "spec": first["spec"] | {"stage": planned.stage, "side": "gpu", "protocol": planned.spec["protocol"]},
     }
     (folder / "other-bf16-S1024-B1.00000000.json").write_text(json.dumps(record))
     (found,) = points.attempts(tmp_path, planned)

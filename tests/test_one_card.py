@@ -10,6 +10,7 @@ from free import doctor
 from rooflab.machine import cards, cuda_order, detect, nvml, visible
 from rooflab.measure.cuda import preflight as cuda_preflight
 from rooflab.measure.cuda import station
+from rooflab.record import handover
 from rooflab.record.identity import WrongMachine
 
 SMALL_UUID = "GPU-1111aaaa-1111-2222-3333-444444444444"
@@ -37,7 +38,7 @@ def workstation(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> pytest.Monke
         shown = os.environ.get("CUDA_VISIBLE_DEVICES", "0,1")
         return [body(fastest_first[int(each)]) for each in shown.split(",")]
 
-    for name in (cards.CARDS, "CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "ROOFLAB_DEVICE"):
+    for name in (handover.CARDS, "CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "ROOFLAB_DEVICE"):
         monkeypatch.setenv(name, "")
         monkeypatch.delenv(name)
     monkeypatch.chdir(tmp_path)

@@ -60,7 +60,7 @@ def test_a_session_not_yet_begun_is_priced_stage_by_stage(tmp_path: Path) -> Non
 
 def test_the_total_is_the_rows_and_the_run_around_them(tmp_path: Path) -> None:
     [made] = bills(tmp_path, CONFIG)
-    assert made.seconds == pytest.approx(sum(row.seconds for row in made.rows) + estimates.PLANNING_AND_FREE_S)
+    assert made.seconds == pytest.approx(sum(row.seconds for row in made.rows) + estimates.PLANNING_S)
     assert "no price given: seconds only" in bill.text(made) and "$" not in bill.text(made)
 
 

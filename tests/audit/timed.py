@@ -109,9 +109,18 @@ def moved_bytes(record: Json, series: Json) -> int:
 
 
 def paid_s(ledger: Path) -> float:
-    """Seconds of all runs, each from its launch (not before the end of the one before) to the end of its last measurement."""
+    """Seconds of all runs, each from its launch (not before the end of the one before) to the end of its last measurement.
+
+    Within a boot the time since it counts, from the time of its first event on: nobody sets that clock.
+    """
     total, end, begin = 0.0, 0.0, None
+    zero: dict[str, float] = {}
     for event in map(json.loads, ledger.read_text(encoding="utf-8").splitlines()):
+        if "boot" in event:
+            shift = (
+                zero.setdefault(event["boot"], event["time"] - event["uptime_s"]) + event["uptime_s"] - event["time"]
+            )
+            event["time"] = round(event["time"] + shift, 3)
         if event["event"] == "run start":
             total += max(0.0, end - begin) if begin is not None else 0.0
             begin = max(min(event["time"], event.get("launched", event["time"])), end)

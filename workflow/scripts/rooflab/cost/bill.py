@@ -149,7 +149,7 @@ def text(bill: Bill) -> str:
         again = f"  ({row.retries} retried after a failure)" if row.retries else ""
         lines.append(f"{_line(bill, row.stage, row.jobs, row.seconds)}{again}")
         lines += [f"      {reason} ({count} of {row.jobs})" for reason, count in row.reasons.most_common(MOST_REASONS)]
-    lines.append(f"  {'planning, figures':<18}{'':>9} {bill.around_s:>7.1f} s{_usd(bill.usd(bill.around_s))}")
+    lines.append(f"  {'planning':<18}{'':>9} {bill.around_s:>7.1f} s{_usd(bill.usd(bill.around_s))}")
     lines.append(_line(bill, "total", bill.jobs, bill.seconds))
     if bill.basis is not None:
         lines.append(f"  {bill.basis}")

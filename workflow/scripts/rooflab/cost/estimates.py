@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from statistics import mean, median
+from statistics import median
 from typing import Any
 
 from rooflab.cost.rates import Machine, Rates, machine
@@ -22,15 +22,17 @@ Spec = dict[str, Any]
 # From the end of one job to the first second of the next one's measuring: Snakemake's turn, a fresh Python with NumPy,
 # and on a GPU CuPy, the context and the library handles. Medians of sessions on an NVIDIA H200 and its host.
 START_UP_S = {"gpu": 1.4, "cpu": 0.3}
-# Snakemake's own start and plan, and the free rules at the end. The same session.
-PLANNING_AND_FREE_S = 12.0
+# Snakemake's own start and plan, to the first job. The same session.
+PLANNING_S = 4.0
 
 # What a stage does beside its timed calls (operands, compiling, checking against float64). The same session.
 SET_UP_S = {
-    "gpu": {"bandwidth": 3.0, "gemm": 0.5, "fma": 0.5, "decode": 0.5, "attention": 1.05, "launch_floor": 0.5},
+    "gpu": {"bandwidth": 1.2, "gemm": 0.5, "fma": 0.5, "decode": 1.5, "attention": 0.5, "launch_floor": 0.5},
     "cpu": {"bandwidth": 0.5, "gemm": 0.2, "decode": 0.3},
 }
 PIECE_S = 0.3  # the same of one product or kernel of a model's step
+STEP_PIECES = 8  # products and kernels that a step has, those of one shape counted once
+KERNELS_OF_ATTENTION = 3  # launch configurations tried for each that the config asks for: two more on Tensor Cores
 CONFIGURATION_S = 0.2  # compiling one launch configuration of the decode kernel and checking it
 ANOTHER_ALGORITHM = 0.3  # how often the search finds a faster algorithm, which then gets a burst of its own
 # One step of decode in every way it is launched: on a GPU the chain of kernels and the fused one, synchronised each and
@@ -111,8 +113,9 @@ def _serving_s(spec: Spec, device: Rates) -> float:
     weights = 2 * (spec.get("n") or geometry.get("width", 4096)) * (spec.get("k") or geometry.get("width", 4096))
     cached = 4 * geometry.get("kv_heads", 8) * geometry.get("head_dim", 128) * spec.get("sequence", 0)
     read_s = max(weights, cached * spec.get("batch", 1)) / device.bytes_per_s
-    pieces = 10 if spec["stage"] == "step" else len(batches)
-    replays = 4 * spec["configurations"] + spec["graph_samples"] + spec["warmups"]
+    pieces = STEP_PIECES if spec["stage"] == "step" else len(batches)
+    tried = spec["configurations"] * (KERNELS_OF_ATTENTION if spec["stage"] == "attention" else 1)
+    replays = 4 * tried + spec["graph_samples"] + spec["warmups"]
     return pieces * (PIECE_S + replays * spec["graph_nodes"] * read_s)
 
 
@@ -159,9 +162,14 @@ class Past:
 
     @cached_property
     def around_s(self) -> float:
-        """Seconds of a run before its first job and after its last: planning and the free rules."""
-        around = [run.gone - run.begin - _busy_s(run, self.jobs) for run in self.runs if run.name and run.gone]
-        return _median(around, PLANNING_AND_FREE_S, least=1)
+        """Seconds of a run before its first job: Snakemake's start and plan. What follows the last one is not counted as paid."""
+        firsts = (
+            (run, min((job.begin for job in self.jobs if run.begin <= job.begin <= run.last), default=None))
+            for run in self.runs
+        )
+        return _median(
+            [first - run.begin for run, first in firsts if run.name and first is not None], PLANNING_S, least=1
+        )
 
 
 def past(session_dir: Path, device: str) -> Past:
@@ -200,20 +208,16 @@ def seconds_of(planned: Point, known: Past) -> float:
 
 
 def _ratio(planned: Point, known: Past) -> float:
-    """What the most similar measured records took, over what their plan said: their mean, the plan counting as one."""
+    """What the most similar measured records took, over what their plan said: their median. The plan counts as two of them,
+    so that one record alone, which may have compiled what the others only load, decides nothing."""
     alike: dict[int, list[float]] = {}
     for spec, ratio in known.ratios.get((planned.stage, planned.side), []):
         agreeing = sum(planned.spec.get(key) == value for key, value in spec.items())
         alike.setdefault(agreeing, []).append(ratio)
-    return mean([1.0, *alike[max(alike)]]) if alike else 1.0
+    return median([1.0, 1.0, *alike[max(alike)]]) if alike else 1.0
 
 
 def _gaps(side: str, jobs: list[ledger.Stay]) -> Iterator[float]:
     for before, job in zip(jobs, jobs[1:], strict=False):
         if before.ended and job.stage.startswith(f"{side}/") and 0 <= job.working - before.last < ledger.APART_S:
             yield job.working - before.last
-
-
-def _busy_s(run: ledger.Stay, jobs: list[ledger.Stay]) -> float:
-    inside = [job for job in jobs if run.begin <= job.begin and job.last <= run.last]
-    return inside[-1].last - inside[0].begin if inside else 0.0
