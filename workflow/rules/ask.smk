@@ -2,6 +2,7 @@
 # that fails for records that must not be trusted.
 import json
 
+
 localrules:
     compare,
     compare_check,
