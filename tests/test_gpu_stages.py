@@ -170,7 +170,10 @@ def test_full_sums_of_fp8_are_told_from_the_faster_ones_by_their_error(
         measured(monkeypatch, FakeDevice(share=1.4, error=error), dtype="fp8_e4m3_full")
 
 
-@pytest.mark.parametrize(("capability", "differs"), [(90, False), (80, False), (89, True), (86, True)])
+@pytest.mark.parametrize(
+    ("capability", "differs"),
+    [*((chip, False) for chip in (70, 80, 90, 100, 103)), *((chip, True) for chip in (75, 86, 89, 120, 121))],
+)
 def test_fp16_sums_are_a_ceiling_of_their_own_only_where_they_are_faster(
     monkeypatch: pytest.MonkeyPatch, capability: int, differs: bool
 ) -> None:

@@ -9,7 +9,7 @@ from rooflab.derive.evidence import holes, main_side, measured, select
 from rooflab.derive.gemms import gemm_flop_per_s, lab_records, variant_of
 from rooflab.derive.roof import compute_ceiling
 from rooflab.derive.series import fraction, named, verified
-from rooflab.record.names import format_of_product
+from rooflab.record.names import format_of
 from rooflab.record.publish import write_json
 from rooflab.record.roof_types import Ceiling
 from rooflab.record.types import Json, Planned, Record, Records
@@ -27,7 +27,7 @@ def peak_flops(session: str, records: Records, plan: Iterable[Planned]) -> Json:
         for name, (file, record) in lab_records(used, side).items()
     }
     for hole in holes(used, planned):
-        name = format_of_product(hole["name"])
+        name = format_of(hole["name"])
         if (hole["side"], hole["stage"]) == (side, "gemm") and name not in dtypes:
             dtypes[name] = {
                 "status": hole["status"],

@@ -16,14 +16,12 @@ from rooflab.measure.cuda.station import open_cuda_station
 from rooflab.measure.outcome import Failed, Measurement, Unsupported
 from rooflab.measure.search import Search, computed, refuse_format, verified
 from rooflab.measure.series import Series
-from rooflab.theory import vendor, work
+from rooflab.theory import recorded, vendor, work
 from rooflab.theory.dtypes import variant
+from rooflab.theory.issue_rates import sums_no_faster
 from rooflab.theory.protocol import GEMM_SEARCH_GAP_S, SEARCH_BLOCK_S
 from rooflab.theory.quantiles import median
 
-# Chips whose Tensor Cores sum in fp32 as fast as in fp16 (NVIDIA's datacentre parts: V100, A100, H100/H200, B200/B300); the
-# others, GeForce and its kin, halve the rate
-SAME_RATE = {"fp16_acc16": (70, 80, 90, 100, 103)}
 CLEARLY_FASTER = 0.99
 INVESTIGATE_BELOW = 0.5
 LAB_PARTS = 10  # of the one timed block, so that a trend inside it shows
@@ -83,7 +81,7 @@ def _refuse(device: CudaDevice, name: str, n: int) -> None:
     refuse_format(device.compute_capability, name)
     if n % arithmetic.multiple:
         raise Unsupported(f"{arithmetic.name} needs a size that is a multiple of {arithmetic.multiple}, not {n}")
-    if device.compute_capability in SAME_RATE.get(name, ()):
+    if sums_no_faster(name, device.compute_capability):
         raise Unsupported(f"{name} has no rate of its own on this chip: it runs as fast as {arithmetic.name}")
 
 
@@ -151,7 +149,7 @@ def _rested_seconds(bench: Bench, call: Call) -> float:
 
 def _investigate(arithmetic: str, bench: Bench, case: GemmCase, burst: Series) -> list[dict[str, Any]]:
     """Below half of the vendor's peak: a larger matrix, a loaded chip, the next algorithm. Their verdict is free."""
-    per_call = median(burst["samples_s"]) / burst["iterations_per_sample"]
+    per_call = median(recorded.seconds_per_launch(burst))
     peak = _vendor_flop_per_s(bench.device, arithmetic)
     if peak is None or work.square_product(case.n) / per_call >= INVESTIGATE_BELOW * peak:
         return []

@@ -7,11 +7,11 @@ from typing import Any
 from rooflab.derive.floors import empty_launches
 from rooflab.derive.roof import compute_ceiling, slope
 from rooflab.derive.series import extremes, fraction
+from rooflab.record.names import memory_sized
 from rooflab.record.roof_types import Ceiling, Floor, Point
 from rooflab.record.types import Json, Records
 
 TEXTBOOK_FRACTION = (0.003, 0.01)  # decode's share of the fp16 Tensor Core peak as the lab tells it: 0.3 to 1 %
-TIER_SIZED = "-hbm"  # how the name of a cache sized by a memory tier ends
 COPY_PATTERN = {"gpu": "d2d", "cpu": "triad"}  # the lab's slope of each side: read and write together
 POINT_KEYS = (
     "id", "median_s", "p10_s", "p90_s", "achieved_flop_per_s", "achieved_bytes_per_s", "intensity", "bound_by", "tier",
@@ -118,7 +118,7 @@ def _large(points: Sequence[Point], side: str) -> list[Point]:
     """The fastest way of each cache that is named after a memory tier."""
     decode = [p for p in points if (p["side"], p["operator"]) == (side, "decode_attention")]
     fastest: dict[str, Point] = {}
-    for point in sorted((p for p in decode if p["name"].endswith(TIER_SIZED)), key=lambda p: p["median_s"]):
+    for point in sorted((p for p in decode if memory_sized(p["name"])), key=lambda p: p["median_s"]):
         fastest.setdefault(point["name"], point)
     return list(fastest.values())
 

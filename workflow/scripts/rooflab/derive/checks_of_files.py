@@ -11,13 +11,13 @@ from rooflab.derive.gemms import LAB_DTYPES
 from rooflab.derive.told import told
 from rooflab.record.document_types import Check
 from rooflab.record.keys import resolve
+from rooflab.record.names import memory_sized
 from rooflab.record.types import Reason
 
 PARAGRAPHS = ("gemm", "decode", "cpu")
 SLOPES = ("read", "d2d", "l2")
 SVG_ID = re.compile(r'\bid="([^"]+)"')
 NUMBER = re.compile(r"(?<![\w.,])\d+(?:[.,]\d+)*")  # one that is no part of a name: not fp16, not L2
-TIER_SIZED = "-hbm"
 
 
 def plot_complete(roofline: Mapping[str, Any], svg: str | None) -> Check:
@@ -47,7 +47,7 @@ def is_of_the_lab(item: Mapping[str, Any], side: str) -> bool:
     if item.get("kind") == "compute":
         return side == "cpu" or item["variant"] in LAB_DTYPES
     own = side == "cpu" or item.get("variant") in (None, *LAB_DTYPES)
-    return bool(item["lab_point"]) and own and not item["name"].endswith(TIER_SIZED)
+    return bool(item["lab_point"]) and own and not memory_sized(item["name"])
 
 
 def interpretation_answers(roofline: Mapping[str, Any], text: str | None, figures: str | None) -> Check:

@@ -3,7 +3,7 @@
 from rooflab.derive.chip.sustained import held
 from rooflab.derive.evidence import measured
 from rooflab.derive.series import median_s
-from rooflab.record.names import format_of_product
+from rooflab.record.names import format_of
 from rooflab.record.types import Record, Records, Series
 from rooflab.theory import recorded
 
@@ -13,7 +13,7 @@ LAB_DTYPES = ("fp32", "fp16", "bf16", "fp8_e4m3")
 
 def variant_of(record: Record) -> str:
     """The dtype or variant of a GEMM record, by its name."""
-    return format_of_product(record["name"])
+    return format_of(record["name"])
 
 
 def gemm_flop_per_s(record: Record, series: Series) -> float:

@@ -8,13 +8,12 @@ from rooflab.derive.evidence import measured
 from rooflab.derive.floors import EMPTY, own_floors
 from rooflab.derive.gemms import LAB_DTYPES, lab_records, variant_of
 from rooflab.derive.roof import Limit, Place, Way, is_above_roof, is_at, roof
-from rooflab.derive.series import fraction, median_s, named, refuted, seconds_per_launch, times, verified
+from rooflab.derive.series import fraction, median_s, named, refuted, times, verified
+from rooflab.record.names import MINIGPT
 from rooflab.record.roof_types import Ceiling, Floor, Named, Placed, Point, Timed
 from rooflab.record.types import Record, Records, Series
 from rooflab.theory import recorded
 from rooflab.theory.work import Work
-
-LAB_MODEL = "minigpt"
 
 Run = tuple[Named, Series, Work]  # which operator it is, how it was timed, what it needs
 
@@ -54,7 +53,7 @@ def _products(records: Records, side: str) -> Iterator[Run]:
 
 def _decode_steps(records: Records, side: str) -> Iterator[Run]:
     for file, record in measured(records, side, "decode").items():
-        if record["spec"].get("operator", LAB_MODEL) != LAB_MODEL:
+        if record["spec"].get("operator", MINIGPT) != MINIGPT:
             continue
         chosen = _lab_series(record) if record["shape"]["batch"] == 1 else None
         work, name = recorded.decode(record), str(record["dtype"])
@@ -105,7 +104,7 @@ def _point(run: Run, records: Records, ceilings: Sequence[Ceiling], floors: Sequ
 
 
 def _timed(series: Series) -> Timed:
-    seconds = seconds_per_launch(series)
+    seconds = recorded.seconds_per_launch(series)
     return {
         "implementation": series["implementation"],
         "launch": series["launch"],

@@ -5,6 +5,7 @@ from typing import TypedDict
 
 from rooflab.record.types import Record, Series
 from rooflab.theory.quantiles import median, percentile
+from rooflab.theory.recorded import seconds_per_launch
 
 LEAST_SAMPLES = 5  # that a ceiling rests on
 POWER_CAP = "swpowercap"
@@ -17,11 +18,6 @@ class Times(TypedDict):
     median_s: float
     p10_s: float
     p90_s: float
-
-
-def seconds_per_launch(series: Series) -> list[float]:
-    """The samples of a series divided by the launches each of them holds, seconds."""
-    return [sample / series["iterations_per_sample"] for sample in series["samples_s"]]
 
 
 def median_s(series: Series) -> float:

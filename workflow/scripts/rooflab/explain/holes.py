@@ -3,6 +3,7 @@
 from rooflab.explain.compose import Sentence
 from rooflab.explain.figures import Book, Quoting
 from rooflab.look.style import VARIANTS, named_format
+from rooflab.record.names import format_of
 
 KINDS = ("unsupported", "failed", "missing")
 MOST = 4  # formats by name
@@ -13,7 +14,7 @@ def missing(book: Book, voice: Quoting, stage: str) -> list[Sentence]:
     side, said = book.roofline["main_side"], []
     for kind in KINDS:
         own = [h for h in book.roofline["holes"] if (h["stage"], h["side"], h["status"]) == (stage, side, kind)]
-        absent = dict.fromkeys(format_in(hole["name"]) for hole in own)
+        absent = dict.fromkeys(format_of(hole["name"]) for hole in own)
         formats = [name for name in absent if name not in VARIANTS]
         if formats:
             listed = [named_format(voice, name) for name in formats[:MOST]] + (
@@ -21,9 +22,3 @@ def missing(book: Book, voice: Quoting, stage: str) -> list[Sentence]:
             )
             said.append(Sentence(voice.say(f"holes.{kind}.{stage}", names=voice.listed(listed)), 1))
     return said
-
-
-def format_in(name: str) -> str:
-    """The format in a measurement's name: bf16 of bf16-n4096 and of minigpt-bf16-S128."""
-    parts = name.split("-")
-    return parts[1] if parts[0] == "minigpt" and len(parts) > 1 else parts[0]

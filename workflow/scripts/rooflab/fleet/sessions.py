@@ -8,15 +8,15 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from rooflab.derive.chip.sustained import window
 from rooflab.derive.document import ROOFLINE_VERSION
-from rooflab.derive.series import median_s, seconds_per_launch
 from rooflab.record import ledger
 from rooflab.record.records import RecordError, read_record
-from rooflab.record.types import Json, Series
+from rooflab.record.types import Json
 from rooflab.theory.quantiles import median
+from rooflab.theory.recorded import seconds_per_launch
 
 KEPT_OF_CEILING = (
     "id", "kind", "label", "dtype", "variant", "pattern", "tier", "burst", "sustained", "unit_of_value", "file",
@@ -230,12 +230,12 @@ def series_of(record: Json, figure: Figure) -> Json | None:
         named = [each for each in made if each["name"].startswith(prefix)]
         made = [each for each in named if each["implementation"] == figure.implementation] or named or made
     sizes = record["details"].get("bytes_per_series", {})  # of a sweep: the fastest per byte speaks
-    return min(made, key=lambda each: median_s(cast(Series, each)) / sizes.get(each["name"], 1), default=None)
+    return min(made, key=lambda each: median(seconds_per_launch(each)) / sizes.get(each["name"], 1), default=None)
 
 
 def speed_range(series: Json, figure: Figure) -> tuple[float, float]:
     """The slowest and the fastest speed among the samples behind a figure, in its unit."""
-    seconds = sorted(_settled(seconds_per_launch(cast(Series, series)), figure))
+    seconds = sorted(_settled(seconds_per_launch(series), figure))
     middle = median(seconds)
     dropped = len(seconds) // FEW_SAMPLES
     slow, fast = seconds[len(seconds) - 1 - dropped], seconds[dropped]

@@ -21,14 +21,14 @@ def line(record: dict[str, Any]) -> str:
     if not record["series"]:
         return f"{head} {record['device'].get('name', '')} {tail}"
     series = _headline(record["series"])
-    per_call = [s / series["iterations_per_sample"] for s in series["samples_s"]]
+    per_call = recorded.seconds_per_launch(series)
     return f"{head} {_time(per_call):<34} {_achieved(record, series, median(per_call)):<16} {tail}"
 
 
 def _fastest(record: dict[str, Any]) -> str:
     """The best of a sweep over buffer sizes."""
     rates = {
-        s["name"]: recorded.moved_bytes(record, s["name"]) * s["iterations_per_sample"] / median(s["samples_s"])
+        s["name"]: recorded.moved_bytes(record, s["name"]) / median(recorded.seconds_per_launch(s))
         for s in record["series"]
     }
     best = max(rates, key=lambda name: rates[name])
@@ -37,7 +37,7 @@ def _fastest(record: dict[str, Any]) -> str:
 
 def _parts(series: list[dict[str, Any]]) -> str:
     """How many parts were timed, and the longest of them."""
-    times = {s["name"]: median(s["samples_s"]) / s["iterations_per_sample"] for s in series}
+    times = {s["name"]: median(recorded.seconds_per_launch(s)) for s in series}
     longest = max(times, key=lambda name: times[name])
     return f"{len(times)} parts, longest {longest}: {times[longest] * 1e6:.4g} µs"
 

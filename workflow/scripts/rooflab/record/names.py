@@ -66,11 +66,6 @@ def product(dtype: str, size: int) -> str:
     return f"{dtype}-n{size}"
 
 
-def format_of_product(name: str) -> str:
-    """The format, or its variant, of a product: `fp8_e4m3_full` of fp8_e4m3_full-n8192."""
-    return name.rpartition("-n")[0]
-
-
 def sweep(dtype: str, n: int, k: int) -> str:
     """A product over many batches."""
     return f"{dtype}-n{n}-k{k}"
@@ -85,6 +80,18 @@ def format_of_lab_step(name: str) -> str | None:
     """The format of a decode step of the lab, at one of its lengths; None for any other measurement."""
     found = _LAB_STEP.fullmatch(name)
     return found[1] if found else None
+
+
+def memory_sized(name: str) -> bool:
+    """Whether the cache of this decode step of the lab is sized by the memory."""
+    return name.endswith(f"-{MEMORY_SIZED}")
+
+
+def format_of(name: str) -> str:
+    """The format, or its variant, of a product or a decode step of the lab: `fp8_e4m3_full` of
+    fp8_e4m3_full-n8192, `bf16` of minigpt-bf16-hbm."""
+    first, *others = name.split("-")
+    return others[0] if first == MINIGPT else first
 
 
 def attention(model: str, dtype: str, sequence: int, batch: int) -> str:

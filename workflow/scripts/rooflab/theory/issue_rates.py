@@ -98,6 +98,18 @@ def is_half_rate(card: str, compute_capability: str) -> bool:
     return listed or ("GeForce" in card and compute_capability in HALF_RATE_ARCHITECTURES)
 
 
+def sums_no_faster(name: str, compute_capability: int) -> bool:
+    """Whether a way of summing has no rate of its own on a chip (9.0 is 90): it spares the halved accumulation, and no listed
+    card of this compute capability halves it. False where no card is listed, and for a format's own way of summing.
+
+    Raises ValueError for an unknown format."""
+    spared = name not in HALVED_ON_THE_SHEET and variant(name).name in HALVED_ON_THE_SHEET
+    chip = f"{compute_capability // 10}.{compute_capability % 10}"
+    listed = [part for part in parts() if part.compute_capability == chip]
+    halved = chip in HALF_RATE_ARCHITECTURES or any(part.half_rate for part in listed)
+    return spared and bool(listed) and not halved
+
+
 def lacking(peak: str, compute_capability: str) -> str | None:
     """Why no chip of this compute capability computes `peak` on Tensor Cores; None where the format exists."""
     first = variant(peak).first_capability

@@ -1,4 +1,5 @@
-"""What one launch of a recorded measurement had to do, by the record's stage, shape and dtype. Arithmetic only."""
+"""What one launch of a recorded measurement had to do, by the record's stage, shape and dtype, and how long each took.
+Arithmetic only."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -30,6 +31,11 @@ def moved_bytes(record: Mapping[str, Any], series_name: str) -> int:
         return work.triad(nbytes // TRIAD_ELEMENT_BYTES, TRIAD_ELEMENT_BYTES).bytes
     count = {"d2d": work.copy, "read": work.read, "write": work.write, "l2": work.read}
     return count[record["name"]](nbytes).bytes
+
+
+def seconds_per_launch(series: Mapping[str, Any]) -> list[float]:
+    """The samples of a series divided by the launches each of them holds, seconds."""
+    return [sample / series["iterations_per_sample"] for sample in series["samples_s"]]
 
 
 def flop(record: Mapping[str, Any]) -> int:
