@@ -149,7 +149,7 @@ def test_a_wrong_decode_fails(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_decode_from_a_checkpoint(bench: Bench, tmp_path: Path) -> None:
     path = tmp_path / "model.npz"
-    weights.save_weights(path, minigpt.seeded_weights(minigpt.Geometry(**GEOMETRY), 5))
+    weights.save_weights(path, minigpt.seeded_weights(minigpt.geometry_of(**GEOMETRY), 5))
     bench.weights_path = str(path)
     taken = cpu_decode_attn.measure(DECODE | {"weights": {"sha256": weights.sha256_of(path)}}, bench)
     assert taken.details["weights_source"].startswith("checkpoint")
@@ -169,4 +169,4 @@ def test_unusable_weights_stop_the_session(
 ) -> None:
     (tmp_path / "other.npz").write_bytes(b"other")
     with pytest.raises(NotReady, match=message):
-        cpu_decode_attn.load(named, minigpt.Geometry(**GEOMETRY), str(tmp_path / path) if path else None)
+        cpu_decode_attn.load(named, minigpt.geometry_of(**GEOMETRY), str(tmp_path / path) if path else None)

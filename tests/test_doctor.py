@@ -13,7 +13,7 @@ from rooflab.machine import detect, locks, nvml, preflight
 from rooflab.machine.preflight import FAIL, GIB, OK, WARN, Finding
 from rooflab.measure.cuda import preflight as cuda_preflight
 from rooflab.measure.cuda.device import DeviceError
-from rooflab.reference.minigpt import Geometry, seeded_weights
+from rooflab.reference.minigpt import geometry_of, seeded_weights
 from rooflab.reference.weights import save_weights
 
 H200 = {
@@ -131,7 +131,7 @@ def test_the_user_s_weights_are_looked_at(tmp_path: Path) -> None:
     path = tmp_path / "model.safetensors"
     assert doctor.weights(MINIGPT | {"weights": None}) == []
     assert levels(doctor.weights(MINIGPT | {"weights": str(path)}), "weights") == [FAIL]
-    save_weights(path, seeded_weights(Geometry(**MINIGPT), 0))
+    save_weights(path, seeded_weights(geometry_of(**MINIGPT), 0))
     assert levels(doctor.weights(MINIGPT | {"weights": str(path)}), "weights") == [OK]
     [wrong] = doctor.weights(MINIGPT | {"weights": str(path), "layers": 2})
     assert wrong.level == FAIL and "missing" in wrong.text

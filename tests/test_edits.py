@@ -4,13 +4,13 @@ import os
 import re
 import shutil
 from collections.abc import Callable
-from dataclasses import fields
+from inspect import signature
 from pathlib import Path
 
 import pytest
 import yaml
 from lab import ROOT, clone, edit, one_file, paid_files, pending, run
-from rooflab.reference.minigpt import Geometry, seeded_weights
+from rooflab.reference.minigpt import geometry_of, seeded_weights
 from rooflab.reference.weights import save_weights, sha256_of
 from rooflab.run.code import CODE
 
@@ -31,7 +31,7 @@ def geometry(lab: Path) -> None:
 
 def weights(lab: Path) -> None:
     model = yaml.safe_load((lab / "config.yaml").read_text())["minigpt"]
-    geometry = Geometry(**{each.name: model[each.name] for each in fields(Geometry) if each.name in model})
+    geometry = geometry_of(**{size: model[size] for size in signature(geometry_of).parameters})
     save_weights(lab / "weights.npz", seeded_weights(geometry, model["seed"] + 1))
     sha256 = sha256_of(lab / "weights.npz")
     edit(lab, lambda c: c["minigpt"].update(weights="weights.npz", weights_sha256=sha256))

@@ -3,6 +3,7 @@
 import hashlib
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,11 +11,11 @@ import pytest
 from numpy.typing import NDArray
 from rooflab.reference.minigpt import (
     GENERATOR_VERSION,
-    Geometry,
     KVCache,
     decode_step,
     embedding,
     forward,
+    geometry_of,
     hidden_state,
     layer_norm,
     query_of_token,
@@ -22,15 +23,16 @@ from rooflab.reference.minigpt import (
     tensor_shapes,
 )
 from rooflab.reference.step import gelu
+from rooflab.theory.geometry import Sizes
 
-TINY = Geometry(layers=2, heads=4, head_dim=8, vocabulary=61, context=24)
-GROUPED = Geometry(layers=3, heads=6, head_dim=4, vocabulary=97, context=20, kv_heads=2, mlp_ratio=3)
-MULTI_QUERY = Geometry(layers=1, heads=3, head_dim=5, vocabulary=31, context=16, kv_heads=1)
+TINY = geometry_of(layers=2, heads=4, kv_heads=4, head_dim=8, vocabulary=61, context=24)
+GROUPED = replace(geometry_of(layers=3, heads=6, head_dim=4, vocabulary=97, context=20, kv_heads=2), inner=72)
+MULTI_QUERY = geometry_of(layers=1, heads=3, head_dim=5, vocabulary=31, context=16, kv_heads=1)
 GEOMETRIES = [TINY, GROUPED, MULTI_QUERY]
 PROMPT = [3, 17, 5, 29, 0]
 
 
-def vivid_weights(geometry: Geometry, seed: int) -> dict[str, NDArray[Any]]:
+def vivid_weights(geometry: Sizes, seed: int) -> dict[str, NDArray[Any]]:
     """Seeded weights with matrices ten times larger and a head of their own, so that attention decides the tokens."""
     weights = {
         name: tensor * np.float32(10 if tensor.ndim == 2 else 1)
@@ -42,7 +44,7 @@ def vivid_weights(geometry: Geometry, seed: int) -> dict[str, NDArray[Any]]:
 
 
 def greedy(
-    weights: Mapping[str, NDArray[Any]], geometry: Geometry, prompt: Sequence[int], steps: int, use_cache: bool
+    weights: Mapping[str, NDArray[Any]], geometry: Sizes, prompt: Sequence[int], steps: int, use_cache: bool
 ) -> list[int]:
     """The `steps` tokens that follow `prompt` when the highest score always wins; the cache must not change them.
 
@@ -56,7 +58,7 @@ def greedy(
     return continued(weights, geometry, list(prompt), steps)
 
 
-def _greedy_cached(weights: Mapping[str, NDArray[Any]], geometry: Geometry, tokens: list[int], steps: int) -> list[int]:
+def _greedy_cached(weights: Mapping[str, NDArray[Any]], geometry: Sizes, tokens: list[int], steps: int) -> list[int]:
     cache, prompt_length = KVCache.empty(geometry), len(tokens)
     for position in range(prompt_length + steps - 1):
         scores = decode_step(weights, geometry, tokens[position], cache)
@@ -65,16 +67,14 @@ def _greedy_cached(weights: Mapping[str, NDArray[Any]], geometry: Geometry, toke
     return tokens[prompt_length:]
 
 
-def _greedy_uncached(
-    weights: Mapping[str, NDArray[Any]], geometry: Geometry, tokens: list[int], steps: int
-) -> list[int]:
+def _greedy_uncached(weights: Mapping[str, NDArray[Any]], geometry: Sizes, tokens: list[int], steps: int) -> list[int]:
     prompt_length = len(tokens)
     for _ in range(steps):
         tokens.append(int(forward(weights, geometry, tokens)[-1].argmax()))
     return tokens[prompt_length:]
 
 
-def plain_forward(weights: dict[str, NDArray[Any]], geometry: Geometry, tokens: list[int]) -> NDArray[np.float64]:
+def plain_forward(weights: dict[str, NDArray[Any]], geometry: Sizes, tokens: list[int]) -> NDArray[np.float64]:
     """Scores (T, V) computed one token and one head at a time in float64: the model read from its description."""
     w = {name: tensor.astype(np.float64) for name, tensor in weights.items()}
     width, dim = geometry.width, geometry.head_dim
@@ -109,7 +109,7 @@ def plain_forward(weights: dict[str, NDArray[Any]], geometry: Geometry, tokens: 
 
 @pytest.mark.parametrize("geometry", GEOMETRIES)
 @pytest.mark.parametrize("make", [seeded_weights, vivid_weights])
-def test_the_whole_model_against_the_plain_one(geometry: Geometry, make: Any) -> None:
+def test_the_whole_model_against_the_plain_one(geometry: Sizes, make: Any) -> None:
     weights = make(geometry, 1)
     want = plain_forward(weights, geometry, PROMPT)
     got = forward(weights, geometry, PROMPT)
@@ -119,7 +119,7 @@ def test_the_whole_model_against_the_plain_one(geometry: Geometry, make: Any) ->
 
 @pytest.mark.parametrize("geometry", GEOMETRIES)
 @pytest.mark.parametrize("seed", [0, 1, 2])
-def test_greedy_decoding_is_the_same_with_and_without_the_cache(geometry: Geometry, seed: int) -> None:
+def test_greedy_decoding_is_the_same_with_and_without_the_cache(geometry: Sizes, seed: int) -> None:
     weights = vivid_weights(geometry, seed)
     steps = geometry.context - len(PROMPT)
     cached = greedy(weights, geometry, PROMPT, steps, use_cache=True)
@@ -129,7 +129,7 @@ def test_greedy_decoding_is_the_same_with_and_without_the_cache(geometry: Geomet
 
 
 @pytest.mark.parametrize("geometry", GEOMETRIES)
-def test_every_step_scores_as_the_model_without_a_cache(geometry: Geometry) -> None:
+def test_every_step_scores_as_the_model_without_a_cache(geometry: Sizes) -> None:
     weights = vivid_weights(geometry, 4)
     tokens = PROMPT + greedy(weights, geometry, PROMPT, 8, use_cache=False)
     want = forward(weights, geometry, tokens)
@@ -158,7 +158,7 @@ def test_the_head_is_the_embedding_unless_given() -> None:
 
 @pytest.mark.parametrize("geometry", GEOMETRIES)
 @pytest.mark.parametrize("layer", [0, -1])
-def test_the_query_of_a_token_is_the_one_its_attention_uses(geometry: Geometry, layer: int) -> None:
+def test_the_query_of_a_token_is_the_one_its_attention_uses(geometry: Sizes, layer: int) -> None:
     layer %= geometry.layers
     weights = vivid_weights(geometry, 2)
     hidden = hidden_state(weights, geometry, PROMPT, layer)[-1]
@@ -206,7 +206,7 @@ def test_the_tensors_of_a_geometry() -> None:
 
 
 def test_gpt2_small_has_its_published_number_of_parameters() -> None:
-    shapes = tensor_shapes(Geometry(layers=12, heads=12, head_dim=64, vocabulary=50257, context=1024))
+    shapes = tensor_shapes(geometry_of(layers=12, heads=12, kv_heads=12, head_dim=64, vocabulary=50257, context=1024))
     assert sum(math.prod(shape) for shape in shapes.values()) == 124_439_808
 
 
@@ -221,7 +221,7 @@ def test_seeded_weights_fit_the_geometry_and_the_seed() -> None:
 
 
 def test_the_numbers_of_generator_version_1_are_pinned() -> None:
-    weights = seeded_weights(Geometry(layers=1, heads=2, head_dim=2, vocabulary=5, context=3), seed=0)
+    weights = seeded_weights(geometry_of(layers=1, heads=2, kv_heads=2, head_dim=2, vocabulary=5, context=3), seed=0)
     digest = hashlib.sha256()
     for name, tensor in weights.items():
         digest.update(name.encode() + tensor.astype("<f4").tobytes())
@@ -232,19 +232,18 @@ def test_the_numbers_of_generator_version_1_are_pinned() -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"layers": 0}, "layers is 0: expected a whole number above 0"),
+        ({"layers": 0}, "layers is 0: expected a whole number, at least 1"),
         ({"head_dim": 64.0}, "head_dim is 64.0"),
         ({"vocabulary": "61"}, "vocabulary is '61'"),
         ({"context": True}, "context is True"),
         ({"kv_heads": 0}, "kv_heads is 0"),
         ({"kv_heads": 3}, "heads 4 is not a multiple of kv_heads 3"),
-        ({"mlp_ratio": -1}, "mlp_ratio is -1"),
     ],
 )
 def test_a_geometry_that_cannot_be_is_refused(change: dict[str, Any], message: str) -> None:
-    sizes: dict[str, Any] = {"layers": 2, "heads": 4, "head_dim": 8, "vocabulary": 61, "context": 24}
+    sizes: dict[str, Any] = {"layers": 2, "heads": 4, "kv_heads": 4, "head_dim": 8, "vocabulary": 61, "context": 24}
     with pytest.raises(ValueError, match=message):
-        Geometry(**(sizes | change))
+        geometry_of(**(sizes | change))
 
 
 @pytest.mark.parametrize(

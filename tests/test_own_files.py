@@ -7,7 +7,7 @@ from typing import Any
 import lab
 import numpy as np
 import pytest
-from rooflab.reference.minigpt import Geometry, seeded_weights
+from rooflab.reference.minigpt import geometry_of, seeded_weights
 from rooflab.reference.weights import save_weights, sha256_of
 
 SIZES = {"layers": 1, "heads": 2, "kv_heads": 2, "head_dim": 8, "vocabulary": 64, "context": 64}
@@ -30,7 +30,7 @@ def turned(weights: dict[str, Any]) -> dict[str, Any]:
 
 
 def test_a_checkpoint_of_another_orientation_stops_before_the_first_measurement(checkout: Path) -> None:
-    use(checkout, turned(seeded_weights(Geometry(**SIZES), 0)))
+    use(checkout, turned(seeded_weights(geometry_of(**SIZES), 0)))
     for arguments in (["-n"], []):
         assert "torch.nn.Linear" in lab.refused(checkout, *arguments)
     assert not (checkout / "results").exists()
@@ -40,7 +40,7 @@ def test_a_checkpoint_of_another_orientation_stops_before_the_first_measurement(
 
 
 def test_weights_that_hold_nan_never_end_in_success(checkout: Path) -> None:
-    weights = seeded_weights(Geometry(**SIZES), 0)
+    weights = seeded_weights(geometry_of(**SIZES), 0)
     weights["ln_f.bias"][0] = np.nan
     use(checkout, weights)
     lab.run(checkout, "-n")

@@ -10,10 +10,11 @@ import pytest
 import safetensors.numpy
 from numpy.typing import NDArray
 from rooflab.reference import checkpoint
-from rooflab.reference.minigpt import Geometry, seeded_weights
+from rooflab.reference.minigpt import geometry_of, seeded_weights
 from rooflab.reference.weights import load_weights, save_weights, sha256_of
+from rooflab.theory.geometry import Sizes
 
-GEOMETRY = Geometry(layers=2, heads=2, head_dim=4, vocabulary=11, context=6)
+GEOMETRY = geometry_of(layers=2, heads=2, kv_heads=2, head_dim=4, vocabulary=11, context=6)
 SUFFIXES = [".safetensors", ".npz"]
 
 Weights = dict[str, NDArray[Any]]
@@ -80,7 +81,7 @@ def test_bf16_safetensors_become_fp32(tmp_path: Path, weights: Weights) -> None:
     assert_same(load_weights(path, GEOMETRY), {name: tensor.astype(np.float32) for name, tensor in converted.items()})
 
 
-def refusal(path: Path, geometry: Geometry = GEOMETRY) -> str:
+def refusal(path: Path, geometry: Sizes = GEOMETRY) -> str:
     """The one line with which loading `path` is refused, which names the file."""
     with pytest.raises(ValueError, match="expect|set its layers|keep one") as caught:
         load_weights(path, geometry)
@@ -147,7 +148,7 @@ def test_a_head_of_the_wrong_shape_is_refused(path: Path, weights: Weights) -> N
 
 def test_tensors_beyond_the_geometry_are_named(path: Path, weights: Weights) -> None:
     save_weights(path, weights)
-    smaller = Geometry(layers=1, heads=2, head_dim=4, vocabulary=11, context=6)
+    smaller = geometry_of(layers=1, heads=2, kv_heads=2, head_dim=4, vocabulary=11, context=6)
     assert "h.1.attn.c_attn.bias, h.1.attn.c_attn.weight" in refusal(path, smaller)
     assert "set its layers to 2" in refusal(path, smaller)
 

@@ -56,7 +56,7 @@ def weights(minigpt: Mapping[str, Any]) -> list[Finding]:
         return []
     sizes = {name: minigpt[name] for name in ("layers", "heads", "kv_heads", "head_dim", "vocabulary", "context")}
     try:
-        found = checkpoint.check(Path(minigpt["weights"]), minigpt_model.Geometry(**sizes))
+        found = checkpoint.check(Path(minigpt["weights"]), minigpt_model.geometry_of(**sizes))
     except ValueError as error:
         return [Finding(FAIL, "weights", str(error), "correct minigpt in config.yaml, or set its weights to null")]
     return [

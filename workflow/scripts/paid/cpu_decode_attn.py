@@ -31,10 +31,10 @@ def measure(spec: dict[str, Any], bench: Bench) -> Measurement:
     """
     if spec["dtype"] != "fp32":
         raise Unsupported(f"NumPy's BLAS has no fast {spec['dtype']} product: decode runs in fp32 on the CPU")
-    geometry = minigpt.Geometry(**spec["geometry"])
+    geometry = minigpt.geometry_of(**spec["geometry"])
     loaded, source = load(spec["weights"], geometry, bench.weights_path)
     q = query(loaded, geometry)
-    k, v = random_kv(1, geometry.cached_heads, spec["sequence"], geometry.head_dim, seed=0)
+    k, v = random_kv(1, geometry.kv_heads, spec["sequence"], geometry.head_dim, seed=0)
     with host_cpu.blas_limited(host_cpu.threads()) as blas:
         series = _timed(spec, bench, q, k, v)
     return Measurement(

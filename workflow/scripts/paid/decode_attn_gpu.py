@@ -29,6 +29,7 @@ from rooflab.measure.series import Series, joined
 from rooflab.reference import minigpt
 from rooflab.reference.attention import random_kv
 from rooflab.theory.dtypes import attention_error
+from rooflab.theory.geometry import Sizes
 
 ROUNDS = 5  # in which the samples of every way are taken, the steps of a program in turns
 COMPILERS = 4
@@ -119,14 +120,14 @@ def _case(spec: dict[str, Any], bench: Bench) -> tuple[DecodeCase, str]:
     refuse_too_big("K and V take", shape.kv_bytes(dtype), device.memory()[1])
     if "weights" not in spec:
         return DecodeCase.random(device, shape, dtype, seed=0, copies=copies), "random query"
-    geometry = minigpt.Geometry(**spec["geometry"])
+    geometry = minigpt.geometry_of(**spec["geometry"])
     loaded, source = load(spec["weights"], geometry, bench.weights_path)
     q = query(_on_device(device, loaded, geometry), geometry)
-    k, v = random_kv(1, geometry.cached_heads, spec["sequence"], geometry.head_dim, seed=0)
+    k, v = random_kv(1, geometry.kv_heads, spec["sequence"], geometry.head_dim, seed=0)
     return DecodeCase.from_host(device, q, k, v, dtype, copies), source
 
 
-def _on_device(device: Any, loaded: dict[str, Any], geometry: minigpt.Geometry) -> dict[str, Any]:
+def _on_device(device: Any, loaded: dict[str, Any], geometry: Sizes) -> dict[str, Any]:
     """The weights through the device and back: what is measured starts from what the device holds."""
     uploaded = {name: device.xp.asarray(array) for name, array in loaded.items()}
     device.synchronize()

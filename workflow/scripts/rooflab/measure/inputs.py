@@ -9,13 +9,14 @@ from numpy.typing import NDArray
 from rooflab.machine.preflight import NotReady
 from rooflab.reference import minigpt, weights
 from rooflab.theory.dtypes import dtype
+from rooflab.theory.geometry import Sizes
 
 PROMPT_TOKENS = 16
 
 Array = NDArray[np.float32]
 
 
-def load(named: dict[str, Any], geometry: minigpt.Geometry, path: str | None) -> tuple[dict[str, Any], str]:
+def load(named: dict[str, Any], geometry: Sizes, path: str | None) -> tuple[dict[str, Any], str]:
     """The weights `named` by the spec, {"seed", "generator"} or {"sha256"}, and the words that say which they are.
 
     Raises NotReady for another generator version, a checkpoint with no path, another content or another geometry.
@@ -30,7 +31,7 @@ def load(named: dict[str, Any], geometry: minigpt.Geometry, path: str | None) ->
     return minigpt.seeded_weights(geometry, named["seed"]), f"generated, seed {named['seed']}"
 
 
-def query(loaded: dict[str, Any], geometry: minigpt.Geometry) -> Array:
+def query(loaded: dict[str, Any], geometry: Sizes) -> Array:
     """The query (1, H, D), C-contiguous, of the last token of a short prompt in the last layer."""
     layer = geometry.layers - 1
     length = min(PROMPT_TOKENS, geometry.context)
@@ -39,7 +40,7 @@ def query(loaded: dict[str, Any], geometry: minigpt.Geometry) -> Array:
     return np.ascontiguousarray(minigpt.query_of_token(loaded, geometry, layer, hidden))
 
 
-def _checkpoint(sha256: str, geometry: minigpt.Geometry, path: str | None) -> dict[str, Any]:
+def _checkpoint(sha256: str, geometry: Sizes, path: str | None) -> dict[str, Any]:
     """Raises NotReady, which stops the session: it is the user's file, and nothing of it can be measured."""
     remedy = "set minigpt.weights and minigpt.weights_sha256 in the config to the same file"
     if path is None:

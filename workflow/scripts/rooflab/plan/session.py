@@ -15,8 +15,7 @@ from rooflab.plan.points import Point, Spec
 from rooflab.record import attempts, identity, records
 from rooflab.record.names import SERVED, SESSION, SIDES, first_attempt
 from rooflab.record.say import say
-from rooflab.reference import checkpoint
-from rooflab.reference.minigpt import Geometry
+from rooflab.reference import checkpoint, minigpt
 
 
 def names(results: Path) -> set[str]:
@@ -123,7 +122,7 @@ def unusable_weights(checkpoint_file: str | None, files: list[Path], points: Ite
     wanted = [first_attempt("/".join(each.parts[-3:])) for each in files if not each.exists()]
     try:
         for geometry in [own[each] for each in wanted if each in own][:1] if checkpoint_file else ():
-            checkpoint.check(Path(str(checkpoint_file)), Geometry(**geometry))
+            checkpoint.check(Path(str(checkpoint_file)), minigpt.geometry_of(**geometry))
     except ValueError as error:
         return str(error)
     return None

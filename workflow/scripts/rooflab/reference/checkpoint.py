@@ -14,7 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from rooflab.reference.minigpt import Geometry, tensor_shapes
+from rooflab.reference.minigpt import tensor_shapes
+from rooflab.theory.geometry import Sizes
 
 MASK = re.compile(r"h\.\d+\.attn\.(masked_)?bias")
 LAYER = re.compile(r"h\.(\d+)\.")
@@ -25,7 +26,7 @@ UNREADABLE = (zipfile.BadZipFile, zlib.error, ValueError, KeyError, TypeError, R
 Described = dict[str, tuple[str, tuple[int, ...]]]  # tensor -> name of its dtype, shape
 
 
-def check(path: Path, geometry: Geometry) -> list[str]:
+def check(path: Path, geometry: Sizes) -> list[str]:
     """The names of the tensors to load, in the geometry's order; nothing but the header is read.
 
     Raises ValueError, one line that names the file, for another suffix, an unreadable file, pickled objects, a missing,
@@ -112,7 +113,7 @@ def _npy(archive: zipfile.ZipFile, member: str) -> tuple[str, tuple[int, ...]]:
 
 
 def _require_names(
-    path: Path, tensors: Mapping[str, Any], expected: Mapping[str, tuple[int, ...]], geometry: Geometry
+    path: Path, tensors: Mapping[str, Any], expected: Mapping[str, tuple[int, ...]], geometry: Sizes
 ) -> None:
     missing = [name for name in expected if name not in tensors]
     unknown = sorted(name for name in tensors if name not in expected)

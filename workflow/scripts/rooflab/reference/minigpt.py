@@ -9,7 +9,7 @@ Letters in shapes: T tokens, E = heads * head_dim, H query heads, G KV heads, D 
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,52 +17,27 @@ from numpy.typing import NDArray
 
 from rooflab.reference.attention import decode_attention, softmax
 from rooflab.reference.step import gelu, layernorm
+from rooflab.theory.geometry import Sizes, require_size
 
 # Raised by any change to the numbers `seeded_weights` returns, because they are part of what a measurement used.
 GENERATOR_VERSION = 1
 
 INITIAL_STD = 0.02
+MLP_RATIO = 4
 
 Array = NDArray[Any]
 Weights = Mapping[str, Array]
 
 
-@dataclass(frozen=True)
-class Geometry:
-    """The size of a MiniGPT. `kv_heads` None means one per query head; the MLP is `mlp_ratio` times the model's width.
+def geometry_of(layers: int, heads: int, kv_heads: int, head_dim: int, vocabulary: int, context: int) -> Sizes:
+    """A MiniGPT of these sizes: its width is that of all heads, and its MLP MLP_RATIO times as wide.
 
-    Raises ValueError for a size that is not a whole number above 0, or `heads` not a multiple of `kv_heads`.
+    Raises GeometryError, a ValueError, for a size that is not a whole number above 0, or `heads` not a multiple of `kv_heads`.
     """
-
-    layers: int
-    heads: int
-    head_dim: int
-    vocabulary: int
-    context: int
-    kv_heads: int | None = None
-    mlp_ratio: int = 4
-
-    def __post_init__(self) -> None:
-        for entry in fields(self):
-            size = getattr(self, entry.name)
-            if entry.name == "kv_heads" and size is None:
-                continue
-            if isinstance(size, bool) or not isinstance(size, int) or size < 1:
-                raise ValueError(f"geometry: {entry.name} is {size!r}: expected a whole number above 0")
-        if self.heads % self.cached_heads:
-            raise ValueError(
-                f"geometry: heads {self.heads} is not a multiple of kv_heads {self.kv_heads}: change one of the two"
-            )
-
-    @property
-    def cached_heads(self) -> int:
-        """KV heads in the cache (G)."""
-        return self.heads if self.kv_heads is None else self.kv_heads
-
-    @property
-    def width(self) -> int:
-        """Length of a hidden state (E)."""
-        return self.heads * self.head_dim
+    require_size("heads", heads)
+    require_size("head_dim", head_dim)
+    width = heads * head_dim
+    return Sizes(layers, width, heads, kv_heads, head_dim, MLP_RATIO * width, vocabulary, context)
 
 
 @dataclass
@@ -74,9 +49,9 @@ class KVCache:
     length: int = 0
 
     @classmethod
-    def empty(cls, geometry: Geometry) -> "KVCache":
+    def empty(cls, geometry: Sizes) -> "KVCache":
         """A cache in fp32 with room for `geometry.context` tokens."""
-        shape = (geometry.layers, geometry.cached_heads, geometry.context, geometry.head_dim)
+        shape = (geometry.layers, geometry.kv_heads, geometry.context, geometry.head_dim)
         return cls(np.zeros(shape, np.float32), np.zeros(shape, np.float32))
 
     def write(self, layer: int, key: Array, value: Array) -> tuple[Array, Array]:
@@ -87,10 +62,10 @@ class KVCache:
         return self.keys[layer, :, filled], self.values[layer, :, filled]
 
 
-def tensor_shapes(geometry: Geometry) -> dict[str, tuple[int, ...]]:
+def tensor_shapes(geometry: Sizes) -> dict[str, tuple[int, ...]]:
     """Name and shape of every tensor a MiniGPT must have, in the order `seeded_weights` draws them."""
-    width, wide = geometry.width, geometry.width * geometry.mlp_ratio
-    fused = width + 2 * geometry.cached_heads * geometry.head_dim
+    width, wide = geometry.width, geometry.inner
+    fused = width + 2 * geometry.kv_heads * geometry.head_dim
     shapes: dict[str, tuple[int, ...]] = {
         "wte.weight": (geometry.vocabulary, width),
         "wpe.weight": (geometry.context, width),
@@ -106,7 +81,7 @@ def tensor_shapes(geometry: Geometry) -> dict[str, tuple[int, ...]]:
     return shapes | _norm_shapes("ln_f", width)
 
 
-def seeded_weights(geometry: Geometry, seed: int) -> dict[str, Array]:
+def seeded_weights(geometry: Sizes, seed: int) -> dict[str, Array]:
     """Random fp32 weights for a session without a checkpoint: normal with GPT-2's deviation 0.02, layer-norm gains
     around 1. The numbers depend on `geometry`, `seed` and GENERATOR_VERSION only."""
     generator = np.random.default_rng(seed)
@@ -118,7 +93,7 @@ def seeded_weights(geometry: Geometry, seed: int) -> dict[str, Array]:
     return weights
 
 
-def embedding(weights: Weights, geometry: Geometry, tokens: Sequence[int], first_position: int = 0) -> Array:
+def embedding(weights: Weights, geometry: Sizes, tokens: Sequence[int], first_position: int = 0) -> Array:
     """Hidden states (T, E) of `tokens` standing at `first_position` and after: token plus position embedding.
 
     Raises ValueError for no tokens, a token outside the vocabulary, or a position outside the context.
@@ -139,7 +114,7 @@ def layer_norm(weights: Weights, name: str, hidden: Array) -> Array:
     return layernorm(np, hidden, weights[f"{name}.weight"], weights[f"{name}.bias"])
 
 
-def attention(weights: Weights, geometry: Geometry, layer: int, hidden: Array, cache: KVCache | None) -> Array:
+def attention(weights: Weights, geometry: Sizes, layer: int, hidden: Array, cache: KVCache | None) -> Array:
     """Attention of `layer` over layer-normed hidden states (T, E), before the residual sum.
 
     Without a cache each token attends to those up to itself in `hidden`. With one, `hidden` is a single token, which
@@ -165,12 +140,12 @@ def logits(weights: Weights, hidden: Array) -> Array:
     return layer_norm(weights, "ln_f", hidden) @ head.T
 
 
-def forward(weights: Weights, geometry: Geometry, tokens: Sequence[int]) -> Array:
+def forward(weights: Weights, geometry: Sizes, tokens: Sequence[int]) -> Array:
     """Scores (T, V) of the token after each of `tokens`, computed without a cache. Raises ValueError as `embedding`."""
     return logits(weights, _before_layer(weights, geometry, tokens, geometry.layers))
 
 
-def decode_step(weights: Weights, geometry: Geometry, token: int, cache: KVCache) -> Array:
+def decode_step(weights: Weights, geometry: Sizes, token: int, cache: KVCache) -> Array:
     """Scores (V,) of the token after `token`, whose keys and values join `cache`. Raises ValueError as `embedding`."""
     hidden = embedding(weights, geometry, [token], cache.length)
     for layer in range(geometry.layers):
@@ -179,14 +154,14 @@ def decode_step(weights: Weights, geometry: Geometry, token: int, cache: KVCache
     return logits(weights, hidden)[0]
 
 
-def hidden_state(weights: Weights, geometry: Geometry, tokens: Sequence[int], layer: int) -> Array:
+def hidden_state(weights: Weights, geometry: Sizes, tokens: Sequence[int], layer: int) -> Array:
     """The layer-normed hidden states (T, E) that enter the attention of `layer`. Raises ValueError for a bad layer."""
     if not 0 <= layer < geometry.layers:
         raise ValueError(f"layer {layer}: expected 0 to {geometry.layers - 1}")
     return layer_norm(weights, f"h.{layer}.ln_1", _before_layer(weights, geometry, tokens, layer))
 
 
-def query_of_token(weights: Mapping[str, Any], geometry: Geometry, layer: int, hidden: Any) -> Any:
+def query_of_token(weights: Mapping[str, Any], geometry: Sizes, layer: int, hidden: Any) -> Any:
     """The query (1, H, D) of one token in `layer`: W_q h + b_q for its layer-normed hidden state `hidden` (E,).
 
     Only indexing and products, so NumPy and CuPy arrays serve alike as long as weights and `hidden` are of one module.
@@ -198,13 +173,13 @@ def query_of_token(weights: Mapping[str, Any], geometry: Geometry, layer: int, h
     return query.reshape(1, geometry.heads, geometry.head_dim)
 
 
-def _block(weights: Weights, geometry: Geometry, layer: int, hidden: Array, cache: KVCache | None) -> Array:
+def _block(weights: Weights, geometry: Sizes, layer: int, hidden: Array, cache: KVCache | None) -> Array:
     normed = layer_norm(weights, f"h.{layer}.ln_1", hidden)
     hidden = hidden + attention(weights, geometry, layer, normed, cache)
     return hidden + mlp(weights, layer, layer_norm(weights, f"h.{layer}.ln_2", hidden))
 
 
-def _before_layer(weights: Weights, geometry: Geometry, tokens: Sequence[int], layer: int) -> Array:
+def _before_layer(weights: Weights, geometry: Sizes, tokens: Sequence[int], layer: int) -> Array:
     hidden = embedding(weights, geometry, tokens)
     for earlier in range(layer):
         hidden = _block(weights, geometry, earlier, hidden, None)
@@ -221,8 +196,8 @@ def _causal_attention(q: Array, k: Array, v: Array) -> Array:
     return (softmax(np, np.where(future, -np.inf, scores)) @ values).swapaxes(0, 1)
 
 
-def _split_heads(geometry: Geometry, fused: Array) -> tuple[Array, Array, Array]:
-    width, cached = geometry.width, geometry.cached_heads * geometry.head_dim
+def _split_heads(geometry: Sizes, fused: Array) -> tuple[Array, Array, Array]:
+    width, cached = geometry.width, geometry.kv_heads * geometry.head_dim
     q, k, v = (
         part.reshape(len(fused), -1, geometry.head_dim) for part in np.split(fused, [width, width + cached], axis=-1)
     )

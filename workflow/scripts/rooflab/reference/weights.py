@@ -17,12 +17,12 @@ import safetensors.numpy
 from numpy.typing import NDArray
 
 from rooflab.reference import checkpoint
-from rooflab.reference.minigpt import Geometry
+from rooflab.theory.geometry import Sizes
 
 Array = NDArray[Any]
 
 
-def load_weights(path: Path, geometry: Geometry) -> dict[str, Array]:
+def load_weights(path: Path, geometry: Sizes) -> dict[str, Array]:
     """The weights in `path` as fp32 host arrays under the project's names; fp16, bf16 and fp64 are converted.
 
     Raises ValueError as `checkpoint.check` does, and for data that cannot be read or that holds NaN or infinity.

@@ -1,4 +1,4 @@
-"""The size of a decoder: what a decode step needs to know of a model, and nothing of its weights.
+"""The size of a decoder: what a step of it needs to know of a model, and nothing of its weights.
 
 A geometry comes from the shipped table, from the config, or from a Hugging Face `config.json` (`huggingface.py`).
 Grouped-query attention: J. Ainslie et al., arXiv:2305.13245. Latent attention (MLA) and its experts: DeepSeek-AI,
@@ -88,15 +88,9 @@ class Quantization:
 
 
 @dataclass(frozen=True)
-class Decoder:
-    """One model's sizes. `width` is the hidden state's, `inner` the MLP's; a `gated` MLP has two projections up.
-    `head_dim` is a multiple of 8, so that a head's row starts on 16 bytes in the two-byte formats: `head_padding` of its
-    elements are there for that alone, in the cache and in no weight.
-
-    `window_layers` of the layers attend to the last `window` tokens only. `tied`: the LM head is the token embedding,
-    stored once and read in every step. `positions`: rows of a learned position embedding. `quantization`: how the weights
-    and the cache are stored, None where they are in the dtype of serving. Raises GeometryError for sizes that do not fit.
-    """
+class Sizes:
+    """What every decoder has, the MiniGPT and a served model alike. `width` is the hidden state's, `inner` the MLP's;
+    `kv_heads` of the heads are cached. Raises GeometryError for sizes that do not fit."""
 
     layers: int
     width: int
@@ -106,6 +100,26 @@ class Decoder:
     inner: int
     vocabulary: int
     context: int
+
+    def __post_init__(self) -> None:
+        _require_sizes(self)
+        if self.heads % self.kv_heads:
+            raise GeometryError(
+                f"heads {self.heads} is not a multiple of kv_heads {self.kv_heads}: change one of the two"
+            )
+
+
+@dataclass(frozen=True)
+class Decoder(Sizes):
+    """A served model. A `gated` MLP has two projections up.
+    `head_dim` is a multiple of 8, so that a head's row starts on 16 bytes in the two-byte formats: `head_padding` of its
+    elements are there for that alone, in the cache and in no weight.
+
+    `window_layers` of the layers attend to the last `window` tokens only. `tied`: the LM head is the token embedding,
+    stored once and read in every step. `positions`: rows of a learned position embedding. `quantization`: how the weights
+    and the cache are stored, None where they are in the dtype of serving. Raises GeometryError for sizes that do not fit.
+    """
+
     gated: bool = True
     activation: str = "silu"
     norm: str = "rmsnorm"
@@ -121,7 +135,8 @@ class Decoder:
     indexer: Indexer | None = None
 
     def __post_init__(self) -> None:
-        for part in (self, self.latent, self.experts, self.indexer):
+        super().__post_init__()
+        for part in (self.latent, self.experts, self.indexer):
             if part is not None:
                 _require_sizes(part)
         for name in ("gated", "tied"):
@@ -135,8 +150,6 @@ class Decoder:
             )
         if self.indexer and not (self.latent and self.latent.query_rank):
             raise GeometryError(f"{self.indexer} without a latent query: expected latent with a query_rank beside it")
-        if self.heads % self.kv_heads:
-            raise GeometryError(f"heads {self.heads} is not a multiple of kv_heads {self.kv_heads}")
         _require_one_of("activation", self.activation, ACTIVATIONS)
         _require_one_of("norm", self.norm, NORMS)
         if self.window_layers > self.layers or bool(self.window) != bool(self.window_layers):
@@ -177,6 +190,12 @@ def decoder(given: Mapping[str, Any]) -> Decoder:
     return made
 
 
+def require_size(name: str, value: Any, least: int = 1) -> None:
+    """Raises GeometryError for anything but a whole number that is large enough."""
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise GeometryError(f"{name} is {shown(value)}: expected a whole number, at least {least}")
+
+
 def _require_mapping(name: str, given: Any) -> Mapping[str, Any]:
     if not isinstance(given, Mapping):
         raise GeometryError(f"{name} is {shown(given)}: expected a mapping of sizes")
@@ -196,12 +215,8 @@ def _built(kind: Any, given: Mapping[str, Any], prefix: str) -> Any:
 
 def _require_sizes(part: Any) -> None:
     for entry in fields(part):
-        value = getattr(part, entry.name)
-        if entry.type is not int:
-            continue
-        least = 0 if entry.name in MAY_BE_ZERO else 1
-        if isinstance(value, bool) or not isinstance(value, int) or value < least:
-            raise GeometryError(f"{entry.name} is {shown(value)}: expected a whole number, at least {least}")
+        if entry.type is int:
+            require_size(entry.name, getattr(part, entry.name), 0 if entry.name in MAY_BE_ZERO else 1)
 
 
 def _require_one_of(name: str, value: Any, known: tuple[str, ...]) -> None:
