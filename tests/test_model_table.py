@@ -12,7 +12,7 @@ from rooflab.derive.document import roofline
 from rooflab.derive.serving import models
 from rooflab.explain.model_line import headlines, of_session
 from rooflab.plan.models import resolved, shipped
-from rooflab.plan.operators import planned
+from rooflab.plan.operators import points
 from rooflab.record.records import check_schema
 from rooflab.theory import step as model_theory
 from rooflab.theory.geometry import Decoder
@@ -49,7 +49,8 @@ def series(name: str, seconds: float, **changes: Any) -> Record:
 def model_records(name: str, config_: Record) -> list[Record]:
     """Every record of a model, each part SLOWER than its roof."""
     model, made = MODELS[name], []
-    for stage, title, spec in planned(config_ | {"operators": [{"name": name}]}):
+    for each in points(config_ | {"operators": [{"name": name}]}):
+        stage, spec = each.stage, each.spec
         if stage == "attention":
             work = model_theory.attention_work(model, spec["batch"], spec["sequence"], 2)
             parts = [series("fused cold", SLOWER * fastest(work))]
@@ -64,7 +65,7 @@ def model_records(name: str, config_: Record) -> list[Record]:
             sizes = {"fp8_e4m3": (1, 2), "fp32": (4, 4)}.get(spec["dtype"], (2, 2))
             product = [model_theory.Product("p", b, spec["n"], spec["k"], 1).work(*sizes) for b in spec["batches"]]
             parts = [series(f"m{b}", w.bytes / READ * 1.1) for b, w in zip(spec["batches"], product, strict=True)]
-        made.append(synthetic.record(stage, "gpu", title, spec=dict(spec), dtype=spec["dtype"], series=parts))
+        made.append(synthetic.record(stage, "gpu", each.name, spec=dict(spec), dtype=spec["dtype"], series=parts))
     return made
 
 
@@ -158,7 +159,8 @@ def test_a_refuted_part_counts_as_not_measured() -> None:
 def test_layers_with_a_window_are_summed_at_their_own_length() -> None:
     spec_config = config(operators=[{"name": "w", "geometry": WINDOWED.as_dict()}])
     made = []
-    for stage, title, spec in planned(spec_config):
+    for each in points(spec_config):
+        stage, spec = each.stage, each.spec
         if stage == "attention":
             parts = [series("fused cold", spec["sequence"] * 1e-7)]
         elif stage == "step":
@@ -166,7 +168,7 @@ def test_layers_with_a_window_are_summed_at_their_own_length() -> None:
             parts += [series(e.part, 1e-6) for e in model_theory.elementwise(WINDOWED, spec["batch"])]
         else:
             continue
-        made.append(synthetic.record(stage, "gpu", title, spec=dict(spec), dtype=spec["dtype"], series=parts))
+        made.append(synthetic.record(stage, "gpu", each.name, spec=dict(spec), dtype=spec["dtype"], series=parts))
     (model,) = made_of(made)["models"]
     step = next(s for s in model["steps"] if (s["sequence"], s["batch"]) == (1024, 1))
     others = sum(p["count"] for p in model["operators"] if p["batch"] == 1 and p["count"]) * 1e-6

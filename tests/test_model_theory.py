@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from rooflab.plan import measurements
 from rooflab.plan.config import ConfigError, checked
-from rooflab.plan.operators import names, planned
+from rooflab.plan.operators import names, points
 from rooflab.theory import step, storage
 from rooflab.theory.geometry import Experts
 from rooflab.theory.work import decode_attention
@@ -107,7 +107,7 @@ def test_an_elementwise_kernel_moves_each_operand_once() -> None:
 
 
 def test_the_default_session_has_no_operators() -> None:
-    assert planned(config()) == []
+    assert points(config()) == []
 
 
 def three() -> Record:
@@ -144,7 +144,7 @@ def test_a_changed_geometry_changes_its_own_files_only() -> None:
 
 def test_contexts_beyond_a_model_s_own_are_left_out_and_windows_are_measured() -> None:
     given = config(operators=[{"name": "gpt2"}, {"name": "w", "geometry": WINDOWED.as_dict()}])
-    specs = [spec for stage, _, spec in planned(given) if stage == "attention"]
+    specs = [each.spec for each in points(given) if each.stage == "attention"]
     assert {s["sequence"] for s in specs if s["operator"] == "gpt2"} == {1024}
     assert {s["sequence"] for s in specs if s["operator"] == "w"} == {256, 1024}
 

@@ -4,11 +4,12 @@ The file's name is the cache key: everything that changes the number is in the s
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 from rooflab.plan import operators
 from rooflab.plan.pace import Pace, paced
-from rooflab.plan.points import Point, Spec, scalars
+from rooflab.plan.points import Point, Spec, planned, scalars
 from rooflab.record import names
 from rooflab.record.records import canonical
 from rooflab.reference.minigpt import GENERATOR_VERSION
@@ -20,10 +21,9 @@ CPU_PROTOCOL = {"gemm": 2, "decode": 1}  # where the host's way of measuring did
 
 
 def point(stage: str, side: str, name: str, **parameters: Any) -> Point:
-    """A planned measurement with its normalised spec."""
+    """A planned measurement of the lab's own stages."""
     protocol = PROTOCOL | (CPU_PROTOCOL if side == "cpu" else {})
-    spec = {"stage": stage, "side": side, "protocol": protocol[stage]} | parameters
-    return Point(stage, side, name, canonical(spec))
+    return planned(stage, side, name, protocol[stage], **parameters)
 
 
 def session_points(config: dict[str, Any], with_gpu: bool, pace: Pace | None = None) -> list[Point]:
@@ -35,15 +35,15 @@ def session_points(config: dict[str, Any], with_gpu: bool, pace: Pace | None = N
     gpu = [p for stage in (*common, _fma, _decode) for p in stage(config, "gpu")]
     if pace is not None and config["effort"] == "default":
         gpu = [_paced(each, pace) for each in gpu]
-    gpu += [point(stage, "gpu", name, **parameters) for stage, name, parameters in operators.planned(config)]
+    gpu += operators.points(config)
     cpu = [p for stage in (*common, _decode) for p in stage(config, "cpu")]
     return (gpu if with_gpu else []) + cpu
 
 
-def _paced(planned: Point, pace: Pace) -> Point:
-    if planned.stage != "gemm":
-        return planned
-    return Point(planned.stage, planned.side, planned.name, canonical(paced(planned.spec, pace(planned.spec["dtype"]))))
+def _paced(asked: Point, pace: Pace) -> Point:
+    if asked.stage != "gemm":
+        return asked
+    return replace(asked, spec=canonical(paced(asked.spec, pace(asked.spec["dtype"]))))
 
 
 def _section(config: dict[str, Any], side: str, stage: str) -> dict[str, Any]:
@@ -74,9 +74,9 @@ def _gemm(config: dict[str, Any], side: str) -> Iterator[Point]:
     section = _section(config, side, "gemm")
     lab = [(dtype, n) for dtype in section["dtypes"] for n in section["sizes"]]
     others = [(dtype, n) for dtype in section.get("other_dtypes", []) for n in section.get("other_sizes", [])]
-    planned = [] if _given(config, side) else list(dict.fromkeys([*lab, *others]))
-    largest = {dtype: max(n for each, n in planned if each == dtype) for dtype, _ in planned}
-    for dtype, n in planned:
+    products = [] if _given(config, side) else list(dict.fromkeys([*lab, *others]))
+    largest = {dtype: max(n for each, n in products if each == dtype) for dtype, _ in products}
+    for dtype, n in products:
         once = {} if n == largest[dtype] else {"sustained_s": 0.0}  # seconds of load are taken once for each format
         yield point("gemm", side, names.product(dtype, n), dtype=dtype, n=n, **scalars(section) | once)
 

@@ -8,28 +8,25 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from rooflab.plan.models import resolved, shipped
-from rooflab.plan.points import scalars
+from rooflab.plan.points import Point, planned, scalars
 from rooflab.record import names as file_names
-from rooflab.record.records import key_of
 from rooflab.theory.geometry import Decoder
 from rooflab.theory.step import attentions
 
 # Raised by hand when the way a stage measures changes its numbers.
 PROTOCOL = {"attention": 2, "step": 1, "sweep": 1}
 
-Planned = tuple[str, str, dict[str, Any]]  # stage, name, parameters
 
-
-def planned(config: dict[str, Any]) -> list[Planned]:
-    """The stages, names and parameters of a GPU's session; none where the config names no operator. Two models of one
-    geometry are measured once, under the first one's name."""
+def points(config: dict[str, Any]) -> list[Point]:
+    """The measurements of a GPU's session; none where the config names no operator. Two models of one geometry are
+    measured once, under the first one's name."""
     models = resolved(config["operators"])
     if not models:
         return []
-    found: dict[str, Planned] = {}
+    found: dict[str, Point] = {}
     for name, model in models.items():
-        for stage, title, spec in _of_model(name, model, config["serving"]):
-            found.setdefault(key_of({"stage": stage, **spec}), (stage, title, spec))
+        for each in _of_model(name, model, config["serving"]):
+            found.setdefault(each.key, each)
     return [*found.values(), *_sweeps(config["sweep"])]
 
 
@@ -64,22 +61,22 @@ def sequences(model: Decoder, wanted: list[int]) -> list[int]:
     return [each for each in wanted if each <= model.context] or [model.context]
 
 
-def _of_model(name: str, model: Decoder, serving: dict[str, Any]) -> Iterator[Planned]:
+def _of_model(name: str, model: Decoder, serving: dict[str, Any]) -> Iterator[Point]:
     geometry, labels = model.timed(), _labels(name, model)
     for dtype in serving["kv_dtypes"]:
         for length, contexts in _lengths(model, serving["sequence_lengths"]).items():
             for batch in serving["batches"]:
-                yield "attention", file_names.attention(name, dtype, length, batch), {
-                    **labels, **({"contexts": contexts} if contexts != [length] else {}),
-                    **{"geometry": geometry, "dtype": dtype, "sequence": length, "batch": batch},
-                    **scalars(serving),
-                }  # fmt: skip
+                asked = {"contexts": contexts} if contexts != [length] else {}
+                yield _point(
+                    "attention", file_names.attention(name, dtype, length, batch), geometry=geometry, dtype=dtype,
+                    sequence=length, batch=batch, **labels, **asked, **scalars(serving),
+                )  # fmt: skip
     for dtype in serving["dtypes"]:
         for batch in serving["batches"]:
-            yield "step", file_names.step(name, dtype, batch), {
-                **labels, **{"geometry": geometry, "dtype": dtype, "batch": batch},
-                **scalars(serving),
-            }  # fmt: skip
+            yield _point(
+                "step", file_names.step(name, dtype, batch), geometry=geometry, dtype=dtype, batch=batch,
+                **labels, **scalars(serving),
+            )  # fmt: skip
 
 
 def _labels(name: str, model: Decoder) -> dict[str, Any]:
@@ -97,13 +94,11 @@ def _lengths(model: Decoder, wanted: list[int]) -> dict[int, list[int]]:
     return dict(sorted(found.items()))
 
 
-def _sweeps(sweep: dict[str, Any]) -> Iterator[Planned]:
+def _sweeps(sweep: dict[str, Any]) -> Iterator[Point]:
     for dtype in sweep["dtypes"]:
-        yield (
-            "sweep",
-            file_names.sweep(dtype, sweep["n"], sweep["k"]),
-            {
-                **{name: value for name, value in sweep.items() if name != "dtypes"},
-                "dtype": dtype,
-            },
-        )
+        sizes = {name: value for name, value in sweep.items() if name != "dtypes"}
+        yield _point("sweep", file_names.sweep(dtype, sweep["n"], sweep["k"]), dtype=dtype, **sizes)
+
+
+def _point(stage: str, name: str, **parameters: Any) -> Point:
+    return planned(stage, "gpu", name, PROTOCOL[stage], **parameters)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from rooflab.record import names
-from rooflab.record.records import LABELS, key_of
+from rooflab.record.records import LABELS, canonical, key_of
 
 Spec = dict[str, Any]
 
@@ -31,6 +31,11 @@ class Point:
     def file(self, attempt: int = 1) -> str:
         """Path under the session's folder; later attempts after a failed one carry their number."""
         return names.measurement(self.side, self.stage, self.name, self.key, attempt)
+
+
+def planned(stage: str, side: str, name: str, protocol: int, **parameters: Any) -> Point:
+    """A planned measurement with its normalised spec; `protocol` counts the ways in which its stage has been measured."""
+    return Point(stage, side, name, canonical({"stage": stage, "side": side, "protocol": protocol} | parameters))
 
 
 def scalars(section: dict[str, Any]) -> dict[str, Any]:
