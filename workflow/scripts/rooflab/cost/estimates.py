@@ -12,12 +12,10 @@ from statistics import median
 from typing import Any
 
 from rooflab.cost.rates import Machine, Rates, machine
-from rooflab.plan.points import Point
+from rooflab.plan.points import Point, Spec
 from rooflab.record import ledger
 from rooflab.theory import protocol, work
 from rooflab.theory.parts import Match, match
-
-Spec = dict[str, Any]
 
 # From the end of one job to the first second of the next one's measuring: Snakemake's turn, a fresh Python with NumPy,
 # and on a GPU CuPy, the context and the library handles. Medians of sessions on an NVIDIA H200 and its host.

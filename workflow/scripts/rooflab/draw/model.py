@@ -10,9 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from rooflab.look import words
-from rooflab.look.style import LIGHT, style_of
-
-Record = dict[str, Any]
+from rooflab.look.style import LIGHT, Record, style_of
 
 ROW_IN = (16.0, 6.2)
 COLORS = (

@@ -2,11 +2,9 @@
 
 import json
 from pathlib import Path
-from typing import Any
 
 from rooflab.look import words
-
-Record = dict[str, Any]
+from rooflab.look.style import Record
 
 
 def of_session(folder: Path) -> list[str]:

@@ -5,8 +5,8 @@ from typing import Any
 from rooflab.explain.markdown import NOTHING, bound, cache, scheme, table, told
 from rooflab.explain.model_line import count
 from rooflab.look import words
+from rooflab.look.style import Record
 
-Record = dict[str, Any]
 HOW = (
     "Nothing here was measured with these models. *By the roof*: every part of a step at the memory and compute ceilings that "
     "the session measured, with the bytes of the checkpoint as it is stored. The range: what measured parts of that size lost "

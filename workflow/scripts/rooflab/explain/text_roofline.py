@@ -8,8 +8,7 @@ from math import log10
 from typing import Any
 
 from rooflab.look import words
-
-Record = dict[str, Any]
+from rooflab.look.style import Record
 
 COLUMNS, ROWS = 32, 11  # of the drawing, without its labels
 LETTERS = "abcdefghijklmnopqrstuvwxyz"

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from rooflab.record import names, records
+from rooflab.record.types import Json
 
 # Ends the name of a record that waits for its own job: Snakemake removes what a job is to make before it starts the job.
 READY = ".ready"
@@ -38,7 +39,7 @@ class Job:
     def attempt(self) -> int:
         return names.attempt_of(self.out)
 
-    def earlier(self) -> list[records.Record]:
+    def earlier(self) -> list[Json]:
         """The records of the attempts before this one; those that can be read."""
         key = records.key_of(self.spec)
         found = []

@@ -23,6 +23,7 @@ from rooflab.measure.pulse import Pulse, note
 from rooflab.measure.station import Opener, Station, open_station
 from rooflab.record import attempts, environment, handover, identity, ledger, publish, records
 from rooflab.record.say import say
+from rooflab.record.types import Json
 
 RESULTS_LOST = 3  # exit status: the wrong machine or a lost device; everything stops, nothing was written
 
@@ -160,7 +161,7 @@ def _measure_and_publish(measure: Measure, job: Job, station: Station, shield: C
         tolerated(f"publishing {each.ready}", partial(_publish_beside, each, made), job.log)
 
 
-def _publish_beside(job: Job, made: Callable[[], records.Record]) -> None:
+def _publish_beside(job: Job, made: Callable[[], Json]) -> None:
     """A record that was measured in turns with another waits for its own job."""
     record = made()
     records.check_schema("measurement", record, str(job.out))
@@ -195,7 +196,7 @@ def _failure(job: Job, cause: Cause) -> Measurement:
     )
 
 
-def _record(job: Job, station: Station, taken: Measurement, started_at: str, seconds: float) -> records.Record:
+def _record(job: Job, station: Station, taken: Measurement, started_at: str, seconds: float) -> Json:
     body = {
         "schema": "measurement",
         "schema_version": records.MEASUREMENT_VERSION,

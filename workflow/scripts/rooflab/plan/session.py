@@ -15,6 +15,7 @@ from rooflab.plan.points import Point, Spec
 from rooflab.record import attempts, identity, records
 from rooflab.record.names import SERVED, SESSION, SIDES, first_attempt
 from rooflab.record.say import say
+from rooflab.record.types import Json
 from rooflab.reference import checkpoint, minigpt
 
 
@@ -151,7 +152,7 @@ def distrusted(session_dir: Path) -> list[str]:
     if not _news(session_dir / "roofline.json", paths):
         return []
     told: list[str] = []
-    sound: dict[Path, records.Record] = {}
+    sound: dict[Path, Json] = {}
     for path in paths:
         try:
             sound[path] = records.read_sealed(path)

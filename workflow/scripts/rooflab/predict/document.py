@@ -6,14 +6,13 @@ from typing import Any
 from rooflab.derive.serving_points import Setting
 from rooflab.plan.operators import sequences
 from rooflab.predict.shapes import measured_shapes
-from rooflab.predict.steps import MARGIN, Card, roof_of, step
+from rooflab.predict.steps import MARGIN, Card, Record, roof_of, step
 from rooflab.theory import step as model_theory
 from rooflab.theory import storage
 from rooflab.theory.dtypes import dtype
 from rooflab.theory.geometry import Decoder, decoder
 from rooflab.theory.step import LEFT_OUT
 
-Record = dict[str, Any]
 Roofline = Mapping[str, Any]
 
 VERSION = 1

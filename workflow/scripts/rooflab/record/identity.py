@@ -5,7 +5,8 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from rooflab.record.records import Record, distrust
+from rooflab.record.records import distrust
+from rooflab.record.types import Json
 
 MEMORY_TOLERANCE = 0.02
 POWER_LIMIT_TOLERANCE = 0.01  # a limit set in percent or by the mains' state comes back a few milliwatts off
@@ -53,7 +54,7 @@ def _claimed(path: Path) -> dict[str, Any] | None:
         return None
 
 
-def strangers(side: str, known: dict[Path, Record]) -> list[str]:
+def strangers(side: str, known: dict[Path, Json]) -> list[str]:
     """One line for each record that was taken on another device than most of its side of the session, with its repair."""
     known = {path: record for path, record in known.items() if record["status"] != "failed"}
     kinds = Counter(_kind(side, record) for record in known.values())
@@ -66,7 +67,7 @@ def strangers(side: str, known: dict[Path, Record]) -> list[str]:
     return told
 
 
-def _kind(side: str, record: Record) -> tuple[Any, ...]:
+def _kind(side: str, record: Json) -> tuple[Any, ...]:
     return tuple(record["device"].get(each) for each in (*EXACT[side], "power_limit_w"))
 
 

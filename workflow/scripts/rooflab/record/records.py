@@ -13,8 +13,8 @@ from jsonschema import Draft202012Validator, ValidationError
 from jsonschema.validators import extend
 
 from rooflab.record import names
+from rooflab.record.types import Json
 
-Record = dict[str, Any]
 SCHEMAS = Path(__file__).resolve().parents[3] / "schemas"
 SAFE_LOADER = getattr(
     yaml, "CSafeLoader", yaml.SafeLoader
@@ -23,7 +23,7 @@ SAFE_LOADER = getattr(
 # Format history of the measurement record. 1: first format.
 MEASUREMENT_VERSION = 1
 # from version n to version n + 1; an older record is read through these, never measured again
-UPGRADES: dict[int, Callable[[Record], Record]] = {}
+UPGRADES: dict[int, Callable[[Json], Json]] = {}
 
 
 # what a spec of a stage says of the model it was measured for, beside what decides the number
@@ -59,7 +59,7 @@ def digest(value: Any) -> str:
     return hashlib.sha256(canonical_json(value).encode()).hexdigest()
 
 
-def key_of(spec: Record) -> str:
+def key_of(spec: Json) -> str:
     """What a file's name says of a spec: the digest of all in it that decides the number. Of a served model's parts the
     name, how it is stored and which contexts ask for them do not, nor does how long a context the MiniGPT could have."""
     for label in LABELS.get(str(spec.get("stage")), ()):
@@ -67,14 +67,14 @@ def key_of(spec: Record) -> str:
     return digest(spec)[:8]
 
 
-def _without(spec: Record, path: list[str]) -> Record:
+def _without(spec: Json, path: list[str]) -> Json:
     first, *rest = path
     if rest and isinstance(spec.get(first), dict):
         return spec | {first: _without(spec[first], rest)}
     return {name: value for name, value in spec.items() if rest or name != first}
 
 
-def seal(record: Record) -> Record:
+def seal(record: Json) -> Json:
     """The record with the hash of everything else in it under `sha256`."""
     body = {k: v for k, v in record.items() if k != "sha256"}
     return body | {"sha256": digest(body)}
@@ -109,7 +109,7 @@ def distrust(path: Path, why: str) -> RecordError:
     )
 
 
-def read_record(path: Path) -> Record:
+def read_record(path: Path) -> Json:
     """A trusted measurement record, upgraded to the current format.
 
     Raises RecordError if it is not JSON, its hash does not match its content, its format is newer than this
@@ -123,7 +123,7 @@ def read_record(path: Path) -> Record:
     return record
 
 
-def read_sealed(path: Path) -> Record:
+def read_sealed(path: Path) -> Json:
     """As `read_record`, without the schema: what carries the right hash was held against it before it was written."""
     try:
         raw = json.loads(path.read_text(encoding="utf-8"))
@@ -143,7 +143,7 @@ def read_sealed(path: Path) -> Record:
     return record
 
 
-def _upgraded(path: Path, raw: Record) -> Record:
+def _upgraded(path: Path, raw: Json) -> Json:
     version = raw.get("schema_version")
     if isinstance(version, int) and version > MEASUREMENT_VERSION:
         raise RecordError(
@@ -157,14 +157,14 @@ def _upgraded(path: Path, raw: Record) -> Record:
     return raw
 
 
-def _sealed(raw: Record) -> bool:
+def _sealed(raw: Json) -> bool:
     try:
         return seal(raw)["sha256"] == raw.get("sha256")
     except ValueError:  # NaN, which no record holds
         return False
 
 
-def _check_name(path: Path, record: Record) -> None:
+def _check_name(path: Path, record: Json) -> None:
     if record["key"] not in (key_of(record["spec"]), digest(record["spec"])[:8]):  # the labels once were in the key
         raise distrust(path, "its key is not the digest of its parameters")
     expected = names.file_name(record["name"], record["key"], record["attempt"])
