@@ -1,6 +1,7 @@
 """Which folder may import which: the table of workflow/README.md, held over every file, at the top and inside functions."""
 
 import ast
+import os
 import re
 import subprocess
 import sys
@@ -13,6 +14,7 @@ import pytest
 SCRIPTS = Path(__file__).parents[1] / "workflow" / "scripts"
 FILES = sorted(path for path in SCRIPTS.rglob("*.py") if path.name != "__init__.py")
 MOST_MODULES = 20
+MOST_LINES, MOST_LINES_OF_A_FUNCTION = 250, 50
 
 ALLOWED: dict[str, set[str]] = {
     "theory": set(),
@@ -52,7 +54,7 @@ FOLDERS = sorted(ALLOWED, key=len, reverse=True)
 
 def where(path: Path) -> str:
     """The file as people name it: `derive/points.py`, `paid/bandwidth.py`."""
-    return path.relative_to(SCRIPTS).as_posix().removeprefix("rooflab/")
+    return os.path.relpath(path, SCRIPTS).removeprefix("rooflab/")
 
 
 def room(path: Path) -> str:
@@ -114,6 +116,21 @@ def test_no_folder_is_crowded() -> None:
         if (count := len(list(folder.glob("*.py")))) > MOST_MODULES + 1
     }
     assert crowded == {}
+
+
+def test_no_file_and_no_function_is_long() -> None:
+    sources = [path for path in SCRIPTS.parent.rglob("*") if path.suffix in {".py", ".smk", ".cu", ".js", ".css"}]
+    lengths = {path: len(path.read_text(encoding="utf-8").splitlines()) for path in sources}
+    assert {
+        where(path): lines for path, lines in lengths.items() if "data" not in path.parts and lines > MOST_LINES
+    } == {}
+    functions = {
+        f"{where(path)}: {node.name}": (node.end_lineno or 0) - node.lineno + 1
+        for path in FILES
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    }
+    assert {name: lines for name, lines in functions.items() if lines > MOST_LINES_OF_A_FUNCTION} == {}
 
 
 def test_the_house_page_shows_this_table_and_each_room_says_what_it_is_for() -> None:

@@ -12,7 +12,7 @@ KERNELS = {
     "fma": ("fma.cu",),
     "stamp": ("stamp.cu",),
     "norms": ("halves.cu", "norms.cu"),
-    "latent": ("halves.cu", "latent.cu"),
+    "latent": ("halves.cu", "latent_instructions.cu", "latent.cu"),
     "latent_staged": ("tensor.cu", "cluster.cu", "latent_staged_tiles.cu", "latent_staged.cu"),
     "decode": ("decode_formats.cu", "decode_rows.cu", "decode_merge.cu", "decode.cu"),
     "grouped": ("tensor.cu", "cluster.cu", "grouped_tiles.cu", "grouped_merge.cu", "grouped.cu"),
