@@ -15,7 +15,6 @@ from rooflab.reference.attention import (
     decode_attention_into,
     e4m3_decode_table,
     encode_e4m3,
-    from_bf16_bits,
     random_kv,
     random_normal,
     reference_attention,
@@ -35,6 +34,11 @@ SHAPES = [
 ]
 
 Operands = tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.float32]]
+
+
+def from_bf16_bits(bits: NDArray[np.uint16]) -> NDArray[np.float32]:
+    """The fp32 values of bf16 bit patterns: exact, bf16 being the upper half of fp32."""
+    return (bits.astype(np.uint32) << 16).view(np.float32)
 
 
 def operands(batch: int, query_heads: int, kv_heads: int, sequence: int, head_dim: int) -> Operands:

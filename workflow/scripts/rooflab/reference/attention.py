@@ -126,11 +126,6 @@ def to_bf16_bits(values: NDArray[np.float32]) -> NDArray[np.uint16]:
     return np.where(np.isnan(values), quiet_nan, rounded).astype(np.uint16)
 
 
-def from_bf16_bits(bits: NDArray[np.uint16]) -> NDArray[np.float32]:
-    """The fp32 values of bf16 bit patterns: exact, bf16 being the upper half of fp32."""
-    return (bits.astype(np.uint32) << 16).view(np.float32)
-
-
 @cache
 def e4m3_decode_table() -> NDArray[np.float32]:
     """The fp32 value of each of the 256 fp8 e4m3 codes; read-only.
