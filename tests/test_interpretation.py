@@ -22,8 +22,8 @@ from synthetic import cpu_session, h200_session, planned, with_files
 SCRIPTS = Path(__file__).parents[1] / "workflow" / "scripts"
 # placeholders that hold a word, a list of made-up parts, or a count with its noun beside it
 WORDS_AND_COUNTS = {
-    "bound", "bounds", "date", "device", "dtype", "high_name", "items", "label", "library", "low_name", "name", "names", "peak", "rate",
-    "reasons", "tier", "what",
+    "bound", "bounds", "date", "device", "dtype", "high_name", "items", "label", "library", "low_name", "name", "names", "over", "peak",
+    "rate", "reasons", "tier", "what",
 }  # fmt: skip
 
 

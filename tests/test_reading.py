@@ -58,3 +58,12 @@ def test_the_section_on_hbm_stands_only_where_it_was_measured() -> None:
 def test_a_session_that_says_otherwise_is_refused(changes: dict[str, Any], claim: str) -> None:
     with pytest.raises(reading.Changed, match=claim):
         reading.page(session(**changes), TEMPLATE)
+
+
+def test_a_launch_floor_is_no_bound_that_nothing_beats() -> None:
+    """The floor is a median, and the one that the step's own program found."""
+    made = session()
+    made["answers"]["decode"]["dtypes"]["fp16"]["sequences"]["1024"]["launch_floor_s"] = 11.3e-6
+    text = reading.page(made, TEMPLATE)
+    assert "took 11 µs in the same program" in text
+    assert "can be faster" not in text

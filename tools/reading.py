@@ -72,7 +72,7 @@ def values(roofline: Mapping[str, Any]) -> Record:
         "slope_time": own["bytes"] / read,
         "slope_rate": own["intensity"] * read,
         "slope_share": own["intensity"] * read / ceiling["burst"],
-        "floor": decode["launch_floor_s"],
+        "floor": step["launch_floor_s"],
         "ladder": _ladder(decode["dtypes"][DTYPE]["ladder"]),
         "held": held.replace("_", " "),
         "burst": long["burst_flop_per_s"],

@@ -104,7 +104,8 @@ def host(steps: list[Step]) -> str:
 def time(book: Book, voice: Quoting, steps: list[Step], answer: Record) -> str:
     """How long a step takes over its S, beside an empty launch as its programs found it."""
     kind = host(steps)
-    given = {"lengths": lengths(book, steps), "names": names(voice, steps), "time": ends(book, steps, "median_s")}
+    over = voice.say("decode.at" if len({s for _, s, _ in steps}) == 1 else "decode.over", lengths=lengths(book, steps))
+    given = {"over": over, "names": names(voice, steps), "time": ends(book, steps, "median_s")}
     floors = book.ends(("points", step["id"], "launch_floor_s") for _, _, step in steps)
     said = voice.say(f"decode.time.{kind}", **given)
     return said + (voice.say(f"decode.floor.{answer['side']}", floor=floors) if floors else "") + "."

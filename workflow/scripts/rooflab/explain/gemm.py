@@ -16,6 +16,7 @@ SPLIT_FORMATS = (
     "fp8_e4m3",
     "fp32",
 )  # whose gap to the data sheet is taken apart: the first with a clock
+POWER_CAP = "throttle.swpowercap"  # what the driver names where the power limit holds the clock down
 ROOT = ("answers", "gemm", "dtypes")
 
 
@@ -142,7 +143,7 @@ def vendor(book: Book, voice: Quoting, dtypes: Record, answer: Record) -> list[s
         said.append(voice.say(key, share=book.ends(("ceilings", dtypes[n]["ceiling"], "fraction_of_vendor") for n in known),
                               expected=(book.need("answers", "gemm", "expected_low"), book.need("answers", "gemm", "expected_high")),
                               names=names(voice, outside) if outside else ""))  # fmt: skip
-    unknown = [name for name in dtypes if name not in known]
+    unknown = [name for name, own in dtypes.items() if name not in known and own["vendor_flop_per_s"] is None]
     return said + ([voice.say("gemm.vendor.unknown", names=names(voice, unknown))] if unknown else [])
 
 
@@ -154,7 +155,8 @@ def split(book: Book, voice: Quoting, dtypes: Record) -> list[str]:
         clock, use = ceiling.get("clock") or {}, ceiling.get("use") or {}
         if clock.get("factor") is not None and use.get("of_issue_rate") is not None:
             at = ("ceilings", ceiling["id"])
-            key = "gemm.split.capped" if ceiling["power_capped"] and clock["factor"] < 1 else "gemm.split"
+            capped = POWER_CAP in map(word_of, reasons_of(dtypes[name], "burst")) and clock["factor"] < 1
+            key = "gemm.split.capped" if capped else "gemm.split"
             return [voice.say(key, name=named_format(voice, name), clock=book.need(*at, "clock", "measured_hz"),
                               vendor=book.need(*at, "clock", "vendor_hz"), use=book.need(*at, "use", "of_issue_rate"))]  # fmt: skip
     return []
@@ -220,5 +222,10 @@ def reasons_of(own: Record, kind: str) -> list[str]:
 
 def in_words(voice: Quoting, reasons: list[str]) -> str:
     """The driver's throttle reasons in words; one without a word as the driver writes it."""
-    keys = {each: f"throttle.{''.join(filter(str.isalnum, each)).lower()}" for each in reasons}
+    keys = {each: word_of(each) for each in reasons}
     return voice.listed([voice.say(key) if key in texts() else each for each, key in keys.items()])
+
+
+def word_of(reason: str) -> str:
+    """Under which key the word for a throttle reason of the driver stands."""
+    return f"throttle.{''.join(filter(str.isalnum, reason)).lower()}"

@@ -33,6 +33,7 @@ def ceiling_mark(ceiling: Record, voice: Voice) -> Record:
         fact(voice, "sustained", number(voice, ceiling["sustained"], unit)),
         fact(voice, "vendor", number(voice, ceiling["fraction_of_vendor"], "percent")),
         fact(voice, "capped", flag(voice, ceiling["power_capped"])),
+        fact(voice, "clock", number(voice, ceiling.get("clock_hz"), "hertz")),
         fact(voice, "record", ceiling["file"]),
     ]
     return {"title": ceiling_name(voice, ceiling), "facts": facts, "ladder": []}

@@ -75,9 +75,10 @@ def ceilings(roofline: Record, voice: Voice) -> Table:
             c["side"].upper(), ceiling_name(voice, c), voice.number(c["burst"], unit),
             voice.say("report.none") if spread is None else voice.number(spread, unit),
             number(voice, c["sustained"], unit), number(voice, c["fraction_of_vendor"], "percent"),
-            flag(voice, c["power_capped"]), number(voice, c["sm_clock_hz"], "hertz"), c["file"],
+            flag(voice, c["power_capped"]), number(voice, c.get("clock_hz"), "hertz"),
+            number(voice, (c.get("use") or {}).get("of_issue_rate"), "percent"), c["file"],
         ])  # fmt: skip
-    columns = "side ceiling +burst +spread +sustained +vendor capped +clock record"
+    columns = "side ceiling +burst +spread +sustained +vendor capped +clock +use record"
     return table(voice, "ceilings", columns, rows, "report.ceilings.note")
 
 
