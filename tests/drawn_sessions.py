@@ -214,6 +214,34 @@ def t4() -> Record:
     return document("tesla-t4", "gpu", ceilings, floors(), points, holes=holes)
 
 
+def named(made: Record, name: str) -> Record:
+    """The session as one of another card."""
+    made["devices"]["gpu"]["name"] = name
+    return made
+
+
+def gtx_1650() -> Record:
+    """A card of compute capability 7.5 without Tensor Cores: its fp16 is computed on CUDA cores."""
+    peaks = {"fp32": (2.7e12, 2.5e12, 2.98e12), "fp16": (5.2e12, 4.9e12, 5.97e12)}
+    ceilings = [ceiling("gpu", name, *rates) | {"unit": "CUDA core", "label": f"{name} CUDA core"}
+                for name, rates in peaks.items()]  # fmt: skip
+    ceilings += [slope("gpu", "d2d", "HBM", 1.05e11), slope("gpu", "read", "HBM", 1.1e11)]
+    points = [gemm("gpu", name, 4096, peaks[name][0], 0.95) for name in peaks]
+    points += minigpt(("fp32", "fp16"), peaks, ways=("cupy_chain", "fused", "fused graph"))
+    return named(document("geforce-gtx-1650", "gpu", ceilings, floors(), points), "NVIDIA GeForce GTX 1650")
+
+
+def mig() -> Record:
+    """A seventh of an A100: no vendor's figure applies to a slice, and its clock was not measured."""
+    peaks = {name: (burst, sustained, None) for name, (burst, sustained) in {
+        "fp32": (2.5e12, 2.4e12), "tf32": (1.7e13, 1.6e13), "fp16": (3.6e13, 3.4e13), "bf16": (3.6e13, 3.4e13)}.items()}  # fmt: skip
+    ceilings = [ceiling("gpu", name, *rates) for name, rates in peaks.items()]
+    ceilings += [slope("gpu", "d2d", "HBM", 1.7e11), slope("gpu", "read", "HBM", 1.9e11)]
+    points = [gemm("gpu", name, 4096, peaks[name][0], 0.96) for name in peaks]
+    points += minigpt(("fp32", "fp16", "bf16"), peaks, ways=("cupy_chain", "fused", "fused graph"))
+    return named(document("a100-mig", "gpu", ceilings, floors(), points), "NVIDIA A100-SXM4-40GB MIG 1g.5gb")
+
+
 def one_dtype() -> Record:
     """A session of fp16 alone."""
     whole = gpu_roofline()
@@ -339,6 +367,8 @@ def modelled(made: list[Record]) -> Record:
 SESSIONS = {
     "healthy gpu": gpu_roofline,
     "T4 without bf16 and fp8": t4,
+    "GTX 1650 without Tensor Cores": gtx_1650,
+    "MIG": mig,
     "one dtype": one_dtype,
     "twelve dtypes": twelve_dtypes,
     "cpu": cpu_roofline,

@@ -280,3 +280,9 @@ def test_a_long_name_is_written_smaller_instead_of_leaving_the_figure(count: int
     roofline = gpu_roofline()
     roofline["devices"]["gpu"]["name"] = "NVIDIA " + "Long " * count
     assert faults(draw(roofline)) == []
+
+
+def test_a_card_without_tensor_cores_is_told_without_them() -> None:
+    texts = [text.get_text() for text in draw(SESSIONS["GTX 1650 without Tensor Cores"]()).findobj(Text)]
+    assert any("GTX 1650" in text for text in texts)
+    assert not any("Tensor" in text for text in texts)
