@@ -97,6 +97,14 @@ def test_a_step_is_the_sum_of_its_measured_parts(llama: Record) -> None:
     assert step["attention_share"] == pytest.approx(32 * attention["median_s"] / step["measured_s"])
 
 
+def test_a_step_far_below_its_roof_is_not_said_to_be_bound_by_it(llama: Record) -> None:
+    (model,) = llama["models"]
+    assert all(step["at_roof"] for step in model["steps"] if step["fraction_of_attainable"] >= 2 / 3)
+    slow = [step | {"at_roof": False} for step in model["steps"]]
+    text = pages.page(llama | {"models": [model | {"steps": slow}]}, "llama-3-1-8b")
+    assert text.count("below every roof, the nearest HBM") > pages.page(llama, "llama-3-1-8b").count("below every roof")
+
+
 def test_every_product_and_attention_lies_where_it_was_put_below_its_roof(llama: Record) -> None:
     parts = [p for p in llama["models"][0]["operators"] if p["kind"] != "elementwise"]
     assert {p["part"] for p in parts} == {

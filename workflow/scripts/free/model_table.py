@@ -120,7 +120,7 @@ def _step_row(step: Json, contexts: list[Json]) -> tuple[str, ...]:
         told(step["tokens_per_s"], count),
         told(step["attainable_tokens_per_s"], count),
         told(step["fraction_of_attainable"], words.percent),
-        bound(step["bound_by"]),
+        bound(step["bound_by"], step.get("at_roof")),
         told(step["attention_share"], words.percent),
         {True: "yes", False: f"no, {words.nbytes(step['memory_bytes_asked'])}", None: NOTHING}[step["fits"]],
     )

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from typing import Literal
 
 from rooflab.derive.evidence import facts, measured
-from rooflab.derive.roof import Roof, roof
+from rooflab.derive.roof import AT_ROOF, Roof, roof
 from rooflab.derive.series import fraction
 from rooflab.derive.serving_points import (
     Setting,
@@ -150,6 +150,7 @@ def _step(
     missing = sorted({part["part"] for part, _ in counted if part["median_s"] is None})
     measured_s = None if missing else _summed(counted, "median_s")
     attainable_s = _summed(counted, "attainable_s")
+    share = fraction(attainable_s, measured_s)
     is_quantized = setting.model.quantization is not None
     asked = weight_bytes + batch * _cache_bytes(setting, sequence)
     return {
@@ -159,8 +160,9 @@ def _step(
         "attainable_s": attainable_s,
         "tokens_per_s": batch / measured_s if measured_s else None,
         "attainable_tokens_per_s": batch / attainable_s if attainable_s else None,
-        "fraction_of_attainable": fraction(attainable_s, measured_s),
+        "fraction_of_attainable": share,
         "bound_by": _largest_bound(counted) if attainable_s is not None else None,
+        "at_roof": None if share is None else share >= AT_ROOF,
         "attention_share": _attention_share(counted, measured_s),
         "missing": missing,
         "stored_attainable_s": stored_seconds(setting, over, sequence, batch) if is_quantized else None,

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from math import log10
+from textwrap import fill
 from typing import Any
 
 from matplotlib.patches import Rectangle
@@ -14,6 +15,7 @@ from rooflab.look.style import Record, ceiling_name, format_of, short_name
 
 FINE_DECADES = 4  # axes of fewer decades are ticked at powers of two
 RIDGE_FORMATS = ("fp16", "bf16", "fp32")  # whose ridge point is named: the first one measured
+BAND_WORDS = 17  # letters in a line of its name, where that stands above it
 TEXTBOOK_RIGHT = 4.0  # FLOP/byte: how far right the textbook's band of decode is shaded
 CPU_FORMAT = "fp32"
 AT_THE_EDGE = tuple((-3.0, sign * distance) for distance in (17.0, 21.0, 26.0) for sign in (-1, 1))  # of a level
@@ -182,10 +184,12 @@ def draw_textbook(panel: Panel, answer: Record) -> tuple[float, float] | None:
 
 
 def name_band(panel: Panel, text: str, answer: Record) -> None:
-    """The textbook's words beside its band."""
+    """The textbook's words right of its band, else above its left part and tied to it, else wherever they find a place."""
     low, high, peak = answer["textbook_low"], answer["textbook_high"], answer["peak_flop_per_s"]
     shares = ((low * high) ** 0.5, low * 1.2, high / 1.2, high * 1.4, low / 1.4)
     color, put = panel.look.theme.band_ink, panel.placer.put
-    spots = [((TEXTBOOK_RIGHT, share * peak), around(RIGHT)[:2]) for share in shares]
-    spots += [((TEXTBOOK_RIGHT, (low * high) ** 0.5 * peak), around(RIGHT, BELOW, ABOVE, LEFT))]
-    any(put(panel.axes, text, spot, places, color=color, size=NOTE, leader=False) for spot, places in spots)
+    left = panel.axes.get_xlim()[0] ** 0.6 * TEXTBOOK_RIGHT**0.4
+    spots = [(text, (TEXTBOOK_RIGHT, share * peak), around(RIGHT)[:2]) for share in shares]
+    spots += [(fill(text, BAND_WORDS), (left, high * peak), around(ABOVE))]
+    spots += [(text, (TEXTBOOK_RIGHT, (low * high) ** 0.5 * peak), around(RIGHT, BELOW, ABOVE, LEFT))]
+    any(put(panel.axes, words, spot, places, color=color, size=NOTE) for words, spot, places in spots)

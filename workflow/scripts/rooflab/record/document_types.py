@@ -49,6 +49,7 @@ class Step(TypedDict):
     attainable_s: float | None
     tokens_per_s: float | None
     attainable_tokens_per_s: float | None
+    at_roof: bool | None
     fraction_of_attainable: float | None
     bound_by: str | None
     attention_share: float | None
